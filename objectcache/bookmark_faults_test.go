@@ -87,7 +87,7 @@ func TestTransformCallsTheStore(t *testing.T) {
 		var reader atomic.Bool
 		transform := func(secret *corev1.Secret) *corev1.Secret {
 			stack := make([]byte, 1<<16)
-			if strings.Contains(string(stack[:goruntime.Stack(stack, false)]), "transport.(*conn).read") {
+			if strings.Contains(string(stack[:goruntime.Stack(stack, false)]), "h2.(*conn).read") {
 				reader.Store(true)
 			}
 			store.Stats()

@@ -54,8 +54,7 @@ type entry[T cache.Object] struct {
 	readBegan    time.Duration // when the last read began that startReadLocked started
 	readsUntil   time.Duration // when the reads for owners will have been demandSpacing apart
 
-	started      *timers      // nil if there was none
-	transforming transforming // guarded by WatchStore.transforms
+	started *timers // nil if there was none
 }
 
 // timers are those of an object.

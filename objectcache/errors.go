@@ -81,7 +81,7 @@ func notSynced(ctx context.Context, causes ...error) []error {
 func isFailure(cause error) bool {
 	waitsFor := func(err error) bool { return errors.Is(cause, err) }
 	return cause != nil && !slices.ContainsFunc([]error{
-		ErrNotStarted, ErrStale, errTransforming, errNotStored, errOtherReads,
+		ErrNotStarted, ErrStale, errNotStored, errOtherReads,
 		reflector.ErrNoAnswer, reflector.ErrWaiting, resource.ErrClientLimited,
 	}, waitsFor)
 }
@@ -125,21 +125,13 @@ func causesOf(status reflector.Status) (causes []error) {
 	if status.Failures > 0 {
 		causes = append(causes, status.LastError)
 	}
-	transforming, answered := status.TransformingSince, status.AnsweredAt
-	isNews := func(since time.Time) bool {
-		return !since.IsZero() && (len(causes) == 0 || time.Since(since) >= time.Second)
-	}
+	answered := !status.AnsweredAt.IsZero()
 	switch {
-	case isNews(transforming):
-		causes = append(causes, errTransforming)
-	case transforming.IsZero() && isNews(answered):
+	case answered && (status.Failures == 0 || time.Since(status.AnsweredAt) >= time.Second):
 		causes = append(causes, errNotStored)
-	}
-	switch {
 	case status.Failures > 0:
-	case answered.IsZero() && !status.AskedAt.IsZero(): // the function may work with what another request has brought
+	case !answered && !status.AskedAt.IsZero():
 		causes = append(causes, reflector.ErrNoAnswer)
-	case len(causes) > 0:
 	case status.Waiting != nil:
 		causes = append(causes, status.Waiting)
 	case !status.Synced && !status.Streaming: // the request begins at this moment
@@ -148,10 +140,7 @@ func causesOf(status reflector.Status) (causes []error) {
 	return causes
 }
 
-var (
-	errTransforming = errors.New("the transform has not returned")
-	errNotStored    = errors.New("the answer is not stored yet")
-)
+var errNotStored = errors.New("the answer is not stored yet")
 
 // StaleError is joined to [ErrNotSynced] when the server is behind the version that a Get demands.
 // errors.Is finds [ErrStale].

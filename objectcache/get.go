@@ -50,8 +50,8 @@ import (
 //   - [ErrNotSynced]: ctx ended, or the server kept refusing for longer than
 //     WatchOptions.RefusalGrace. Joined to it are the error of ctx, if it ended,
 //     and why the state is not known: the last failure, or before the first one what the next
-//     attempt waits for, that the server has not answered, or that the
-//     function of WithTransform has not returned. So errors.Is(err,
+//     attempt waits for, that the server has not answered, or that its
+//     answer is not stored yet. So errors.Is(err,
 //     context.DeadlineExceeded) and apierrors.IsForbidden(err) can both hold. The text is the
 //     same as long as the cause is, and has nothing that changes with time: [Status] has that.
 //     [ErrStale] is joined if the state is too old, [ErrNotStarted] if Run has not

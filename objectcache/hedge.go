@@ -140,18 +140,21 @@ func (s *WatchStore[T]) dropHedgeLocked(w *objectWatch[T]) {
 func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	ctx, cancel := context.WithTimeout(s.ctx, hedgeTimeout)
 	defer cancel()
-	err := context.Canceled // a client may end the goroutine
-	var state cache.State[T]
+	var state cache.State[T] // zero if a client, or the function, ends the goroutine
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		h.watch.hedging = false
-		if err == nil && state.Exists {
+		if state.Exists {
 			s.storeHedgedLocked(h, state)
 		}
 	}()
-	if state, err = s.readHedge(ctx, h); err == nil && state.Exists {
-		state.Object, err = s.transform(h.entry, state.Object)
+	read, err := s.readHedge(ctx, h)
+	if err == nil && read.Exists {
+		read.Object, err = s.resource.Transform(read.Object)
+	}
+	if err == nil {
+		state = read
 	}
 	if s.ctx.Err() == nil {
 		s.counters.CountRead(err)

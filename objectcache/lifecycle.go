@@ -82,7 +82,6 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		Counters:        &s.counters,
 		Backoff:         backoff,
 		Explain:         s.explain,
-		Transform:       s.transformFor(e),
 	})
 	return w
 }

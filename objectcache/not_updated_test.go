@@ -4,7 +4,6 @@ package objectcache_test
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -170,36 +168,6 @@ func TestPhaseOfAStateThatIsTooOld(t *testing.T) {
 			})
 		})
 	}
-}
-
-// While the function of WithTransform does not return, the change that it works with has not arrived.
-func TestNotUpdatedWhileAFunctionBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
-		var blocks atomic.Bool
-		free := make(chan struct{})
-		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
-			if blocks.Load() {
-				<-free
-			}
-			return s
-		}), objectcache.WatchOptions{})
-		r.run()
-		r.create("tls")
-		r.AddReference(namespace, "tls", "pod")
-		r.mustGet("tls")
-		time.Sleep(time.Minute)
-		blocks.Store(true)
-		r.update("tls", "new")
-		called := time.Now()
-		time.Sleep(time.Minute)
-		r.wantMissed("it blocks", "tls", objectcache.PhaseNotUpdated, called)
-		blocks.Store(false)
-		close(free)
-		time.Sleep(time.Second)
-		r.wantMissed("it has returned", "tls", objectcache.PhaseServing, time.Time{})
-		r.stop()
-	})
 }
 
 // A list shows a change that the stream has lost: the object is not updated until another stream brings it.

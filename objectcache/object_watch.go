@@ -49,7 +49,6 @@ func (w *objectWatch[T]) ReflectorName() string {
 func (w *objectWatch[T]) status() reflector.Status {
 	status := w.reflector.Status()
 	status.LastError = notServed(status.LastError)
-	status.TransformingSince = w.store.transformingSince(w.entry)
 	return status
 }
 
@@ -73,8 +72,9 @@ func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 
 // What reflectors write. An objectWatch is the store of its reflector. It writes the state of its
 // entry as long as it is the watch of that entry: an answer that comes after it was stopped is
-// dropped. The methods of client-go's
-// ReflectorStore always return nil: see package cache.
+// dropped. The methods of client-go's ReflectorStore call the function of WithTransform, without a
+// lock: on the goroutine of an attempt, of a worker, or of a stream that is not parked. They return
+// its error, and no other: see package cache.
 var (
 	_ toolscache.ReflectorStore = (*objectWatch[cache.Object])(nil)
 	_ reflector.Checker         = (*objectWatch[cache.Object])(nil)
@@ -88,20 +88,17 @@ var (
 
 // Add implements client-go's ReflectorStore: an ADDED event.
 func (w *objectWatch[T]) Add(item any) error {
-	w.event(item, true)
-	return nil
+	return w.event(item, true)
 }
 
 // Update implements client-go's ReflectorStore: a MODIFIED event.
 func (w *objectWatch[T]) Update(item any) error {
-	w.event(item, true)
-	return nil
+	return w.event(item, true)
 }
 
 // Delete implements client-go's ReflectorStore: a DELETED event.
 func (w *objectWatch[T]) Delete(item any) error {
-	w.event(item, false)
-	return nil
+	return w.event(item, false)
 }
 
 // Resync implements client-go's ReflectorStore; there is nothing to do.
@@ -124,15 +121,16 @@ func (w *objectWatch[T]) TakeBookmark(string) bool {
 // Replace implements client-go's ReflectorStore: a complete read.
 func (w *objectWatch[T]) Replace(items []any, version string) error {
 	if version == "" {
-		w.replaceObject(items)
-		return nil
+		return w.replaceObject(items)
 	}
 	read, err := cache.CheckRead[T](w.entry.key, items, version)
 	if err != nil {
 		return nil // the reflector has checked it
 	}
 	if read.Exists {
-		w.strip(read.Object)
+		if read.Object, err = w.store.resource.Transform(read.Object); err != nil {
+			return err
+		}
 	}
 	for stored := false; !stored; {
 		stored = w.replace(read, version)
@@ -140,20 +138,13 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 	return nil
 }
 
-// strip removes what is not kept of an object that the server has sent. With a function of WithTransform that was done
-// before; what the function has returned may be an object that others read.
-func (w *objectWatch[T]) strip(object T) {
-	if !w.store.resource.Transforms() && !w.store.resource.KeepsManagedFields() {
-		object.SetManagedFields(nil)
-	}
-}
-
 // replaceObject stores what a GET has brought, and nothing else: see getSource.
-func (w *objectWatch[T]) replaceObject(items []any) {
+func (w *objectWatch[T]) replaceObject(items []any) (err error) {
 	read := cache.State[T]{Synced: true, Exists: len(items) > 0}
 	if read.Exists {
-		read.Object = items[0].(T)
-		w.strip(read.Object)
+		if read.Object, err = w.store.resource.Transform(items[0].(T)); err != nil {
+			return err
+		}
 		read.ResourceVersion = read.Object.GetResourceVersion()
 	}
 	began := w.status().AskedAt
@@ -168,6 +159,7 @@ func (w *objectWatch[T]) replaceObject(items []any) {
 		w.until.Store(lapses) // after the state: see viewOf
 		w.entry.readBegan = max(w.entry.readBegan, began.Sub(w.store.base))
 	}
+	return nil
 }
 
 // replace stores a complete read. It compares content without a lock. In the rare case that the
@@ -192,17 +184,20 @@ func (w *objectWatch[T]) replace(read cache.State[T], version string) bool {
 }
 
 // event stores an event.
-func (w *objectWatch[T]) event(item any, exists bool) {
+func (w *objectWatch[T]) event(item any, exists bool) error {
 	object, err := cache.CheckObject[T](w.entry.key, item)
 	if err != nil {
-		return // the reflector has checked it
+		return nil // the reflector has checked it
 	}
 	if exists {
-		w.strip(object)
+		if object, err = w.store.resource.Transform(object); err != nil {
+			return err
+		}
 	}
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
 	w.eventLocked(object, exists)
+	return nil
 }
 
 func (w *objectWatch[T]) eventLocked(object T, exists bool) {

@@ -125,8 +125,7 @@ type Status struct {
 	// that have passed the function of WithTransform. Zero if it never did.
 	LastContact time.Time
 	// NotUpdatedSince is since when changes of the known state do not arrive: the stream ended
-	// then, the read that fails or hangs began, or the function of WithTransform was called that
-	// has not returned. It is not before LastContact.
+	// then, or the read that fails or hangs began. It is not before LastContact.
 	//
 	// It is zero while changes arrive, also by lists ([StreamPolled]), if the object needs no stream
 	// and the last read of it did not fail, and if no state is known. Streams end regularly, as a
@@ -149,9 +148,6 @@ type Status struct {
 	// zero. An attempt without an answer fails after a minute (15 s in a [TTLStore]). While
 	// a Get waits it fails after 5 s, and the next ones after twice as long each.
 	AskedAt time.Time
-	// TransformingSince is when the function of WithTransform was called with this object. It is zero
-	// if no call is under way. There is no time limit.
-	TransformingSince time.Time
 	// Failures counts the attempts that failed since the last completed read.
 	Failures int
 	// LastError is the cause of the last failure, and LastErrorTime its time. Both
@@ -235,7 +231,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	}
 	status.Parked = stream.Parked && status.Stream != StreamNone
 	status.LastContact, status.Failures, status.Waiting = later(s.contact(e), stream.LastContact), stream.Failures, stream.Waiting
-	if status.TransformingSince = stream.TransformingSince; stream.AnsweredAt.IsZero() {
+	if stream.AnsweredAt.IsZero() {
 		status.AskedAt = stream.AskedAt
 	}
 	status.LastError, status.LastErrorTime = s.resource.Explain(stream.LastError), stream.LastErrorTime
@@ -273,20 +269,11 @@ const reopenGrace = 5 * time.Second
 // notUpdatedSince returns since when changes of a known state do not arrive: see
 // Status.NotUpdatedSince. contact is when the server last sent something about the object.
 func notUpdatedSince(stream reflector.Status, contact time.Time) (since time.Time) {
-	if since = missingSince(stream); since.IsZero() || stream.Polled {
+	if since = stream.NotUpdatedSince; since.IsZero() || stream.Polled {
 		return time.Time{}
 	}
 	if since = later(since, contact); stream.Failures == 0 && time.Since(since) < reopenGrace {
 		return time.Time{}
-	}
-	return since
-}
-
-// missingSince returns since when a watch does not bring the changes of a state; zero if it does.
-func missingSince(stream reflector.Status) time.Time {
-	since, working := stream.NotUpdatedSince, stream.TransformingSince
-	if since.IsZero() || !working.IsZero() && working.Before(since) {
-		return working
 	}
 	return since
 }

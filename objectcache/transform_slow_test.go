@@ -4,8 +4,6 @@ package objectcache_test
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,55 +96,6 @@ func TestNoGetsBesideTransform(t *testing.T) {
 	}
 }
 
-// While the function blocks, the error of a Get says so. The server has answered.
-func TestErrorWhileTransformBlocks(t *testing.T) {
-	for name, demands := range map[string]func(*corev1.Secret) objectcache.GetOptions{
-		"a first read": nil,
-		"an event, and a version is demanded": func(written *corev1.Secret) objectcache.GetOptions {
-			return objectcache.GetOptions{NotOlderThan: written.ResourceVersion}
-		},
-		"an event, and an age is": func(*corev1.Secret) objectcache.GetOptions {
-			return objectcache.GetOptions{MaxStaleness: time.Second}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
-				b := newBlocker(t, r, objectcache.WatchOptions{BlockingStreams: blockingStreams})
-				r.create("tls")
-				r.run()
-				options := objectcache.GetOptions{}
-				if demands == nil {
-					b.block("tls")
-					r.AddReference(namespace, "tls", "pod")
-				} else {
-					r.AddReference(namespace, "tls", "pod")
-					r.mustGet("tls")
-					b.block("tls")
-					options = demands(r.update("tls", "1"))
-				}
-				time.Sleep(2 * time.Minute)
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				_, err := r.GetWithOptions(ctx, namespace, "tls", options)
-				cancel()
-				const want = "the transform has not returned"
-				if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "no answer") {
-					t.Errorf("got %v, want %q", err, want)
-				}
-				if s, _ := r.Store.Status(namespace, "tls"); !s.AskedAt.IsZero() || time.Since(s.TransformingSince).Round(time.Second) != 2*time.Minute {
-					t.Errorf("got the status %+v, want no request that waits for its answer, and what the function works with", s)
-				}
-				b.unblock()
-				synctest.Wait()
-				if s, _ := r.Store.Status(namespace, "tls"); !s.TransformingSince.IsZero() || s.Failures > 0 {
-					t.Errorf("the function has returned: got the status %+v", s)
-				}
-				r.stop()
-			})
-		})
-	}
-}
-
 // A function may return an object that others read: no store writes to it.
 func TestTransformReturnsASharedObject(t *testing.T) {
 	var shared atomic.Pointer[corev1.Secret]
@@ -188,27 +137,35 @@ func TestTransformReturnsASharedObject(t *testing.T) {
 	})
 }
 
-// While a function works, many events arrive. A Get with Live waits for one call and its read, and not for all events.
-func TestLiveGetBehindEventsThatWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
-		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
-			time.Sleep(time.Second)
-			return s
-		}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
-		r.create("tls")
-		r.run()
-		r.AddReference(namespace, "tls", "pod")
-		r.mustGetWithin("tls", 10*time.Second)
-		for i := range 60 {
-			r.update("tls", fmt.Sprint(i))
-		}
-		time.Sleep(1500 * time.Millisecond)
-		began := time.Now()
-		got, err := r.demandFor(5*time.Minute, "tls", objectcache.GetOptions{Live: true})
-		if took := time.Since(began); valueOf(got) != "59" || took > 5*time.Second {
-			t.Errorf("got %q and error %v after %v, want 59 after 3 s", valueOf(got), err, took)
-		}
-		r.stop()
-	})
+// The function fails for many objects. They cost no more requests than objects that the server refuses.
+func TestTransformFailsForManyObjects(t *testing.T) {
+	for name, lists := range map[string]bool{"WatchLists": false, "lists": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: lists}, objectcache.WatchOptions{})
+				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(*corev1.Secret) *corev1.Secret {
+					time.Sleep(3 * time.Second) // as a stream that lasts
+					return nil
+				}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+				var requests atomic.Int64
+				r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+					if request.Verb == "list" || request.Verb == "watch" {
+						requests.Add(1)
+					}
+					return nil
+				})
+				r.run()
+				bad := prefixed("bad", 1000)
+				r.createAll(bad...)
+				r.reference(bad...)
+				time.Sleep(10 * time.Second)
+				before := requests.Load()
+				time.Sleep(time.Minute)
+				if got := requests.Load() - before; got < 100 || got > 21*60 {
+					t.Errorf("got %d requests in a minute, want 100 to 20 a second", got)
+				}
+				r.stop()
+			})
+		})
+	}
 }

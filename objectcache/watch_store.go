@@ -34,7 +34,6 @@ type WatchStore[T cache.Object] struct {
 	sinceOrigin      time.Duration     // base since slept.Origin
 	uses             uint32            // what entry.used is set to by a use; 0 if nothing reads it
 
-	transforms       sync.Mutex     // guards entry.transforming
 	entries          *table[T]      // written with mu held
 	background       sync.WaitGroup // object watches and timers, which Run waits for
 	watchEnded       func()         // is called when the reflector of a watch has ended

@@ -160,7 +160,6 @@ func (o *openStreams) verifySilent() (lost []*session) {
 	defer o.mu.Unlock()
 	for s := range o.sessions {
 		switch {
-		case s.r.transformer().isWorking(): // the stream has brought something
 		case s.r.progress.hasLostEvent(eventAfter):
 			lost = append(lost, s)
 		case s.r.progress.isSilent(silentAfter):

@@ -54,7 +54,6 @@ func (s *session) parkStream(stream listwatch.Parkable) (parked bool) {
 // small is handled on the goroutine that reads the connection. With a worker it takes twice the
 // CPU, because waking the worker costs as much as the event.
 func (s *session) Wake(small bool) {
-	s.r.transformer().woke()
 	if small && s.r.prompt {
 		s.r.gate.workers.work(s)
 	} else {
@@ -90,7 +89,7 @@ func (s *session) work(reading bool) {
 	if !s.isParked() {
 		return // the session has ended before
 	}
-	s.r.transformer().turns()
+	began := moment.Now() // a store that blocks makes nothing that waits behind it newer than this
 	for range eventsPerTurn {
 		if s.isOver() {
 			s.unpark(nil, reading)
@@ -98,10 +97,9 @@ func (s *session) work(reading bool) {
 		}
 		event, ok, err := s.tryNext()
 		if !ok && err == nil {
-			s.r.transformer().drains()
 			return // until the next Wake
 		}
-		if err = s.handle(event, err); err != nil {
+		if err = s.handle(event, err, began); err != nil {
 			s.unpark(err, reading)
 			return
 		}

@@ -53,8 +53,8 @@ type attempt struct {
 	readFor    uint64        // what the request covers
 }
 
-// slowStore is how long the functions of the program may take with an answer. After that the
-// attempt counts as one whose answer is late.
+// slowStore is how long the store may take with an answer. After that the attempt counts as one
+// whose answer is late.
 const slowStore = time.Second
 
 // ask begins an attempt. It returns the version to read at; an empty one asks for a
@@ -280,14 +280,6 @@ func (p *progress) refresh(reads *consistentReads, active bool) (end bool) {
 	}
 	p.current.refreshed = p.current.refreshed || active
 	return active
-}
-
-// isRefreshed reports whether the session was ended for a newer read, and for nothing else: what it
-// has brought is no less true.
-func (p *progress) isRefreshed() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.current.refreshed && !p.current.beyond && !p.current.dropped
 }
 
 // isReadingLocked reports whether the session that is under way, if active is set, reads

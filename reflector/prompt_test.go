@@ -34,10 +34,9 @@ func TestPromptStore(t *testing.T) {
 		small, stored bool
 	}
 	tests := map[string]test{
-		"prompt":         {reflector.Options{Prompt: true}, true, true},
-		"a large event":  {reflector.Options{Prompt: true}, false, false},
-		"another store":  {reflector.Options{}, true, false},
-		"with Transform": {reflector.Options{Prompt: true, Transform: transforming(func(string) error { return nil })}, true, false},
+		"prompt":        {reflector.Options{Prompt: true}, true, true},
+		"a large event": {reflector.Options{Prompt: true}, false, false},
+		"another store": {reflector.Options{}, true, false},
 	}
 	eachCase(t, tests, func(t *testing.T, test test) {
 		stream, slot := newConnected(), newSecretSlot()

@@ -9,12 +9,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/reflector/internal/admission"
 	"github.com/refwatch/refwatch/reflector/internal/failure"
-	"github.com/refwatch/refwatch/reflector/internal/moment"
 	"github.com/refwatch/refwatch/reflector/internal/watchlist"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
@@ -38,9 +36,8 @@ type Options struct {
 	// have proved. It is not called for the regular end of a stream, nor for a bookmark that
 	// a [BookmarkTaker] has taken. It is called with no lock held, on goroutines of the
 	// reflector, of the gate or, with Prompt, of a connection. Calls may overlap. It must
-	// return soon and must not wait for the reflector. If it ends its goroutine
-	// (runtime.Goexit), the reflector may end. Default: the method of the store, if it is an
-	// [Observer], or else nothing.
+	// return soon and must not wait for the reflector. Default: the method of the store, if it
+	// is an [Observer], or else nothing.
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
@@ -79,23 +76,6 @@ type Options struct {
 	// that it decodes into; that of [listwatch.FromListerWatcher] checks nothing, because
 	// a ListerWatcher does not say its type.
 	ExpectedType runtime.Object
-	// Transform returns what the store gets of each object of a read, and of each event that adds or
-	// modifies one. It may change the object, and may return another one of the same type. It must
-	// keep the name, namespace, UID and resource version.
-	//
-	// The Gate admits others before Transform is called. So one that blocks delays no other reflector,
-	// and is no outage. The Gate bounds neither how many functions run nor the objects that they hold.
-	//
-	// An error, a panic, runtime.Goexit, or an object that the store refuses fails the read or the
-	// stream, and another follows. The failure matches [listwatch.ErrStore], and says nothing about
-	// the server. Its text has the type of the error, whose own text may quote the object, unless
-	// [listwatch.Loggable] has marked it. With Transform, Prompt has no effect. Default: nil, the
-	// object itself.
-	//
-	// Status.LastContact counts from when an event has arrived, also if it has waited for Transform.
-	// If the stream is not parked, or more than 4 MiB of events wait, it counts from when the event was
-	// read.
-	Transform toolscache.TransformFunc
 	// Backoff is that of a reflector of the same selection which has ended lately: see
 	// [Reflector.Backoff]. Default: the zero value, of which the first attempt begins at once.
 	Backoff Backoff
@@ -135,10 +115,9 @@ type Reflector struct {
 
 // extra has the options that most reflectors of a program with many do without.
 type extra struct {
-	name        string
-	onChange    func()
-	expected    *expectedType // nil: any type
-	transformer *transformer  // nil: the objects themselves
+	name     string
+	onChange func()
+	expected *expectedType // nil: any type
 }
 
 // New returns a reflector that does nothing until Run.
@@ -148,12 +127,12 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		store:    safeStore{store, newResyncer(options.ResyncPeriod)},
 		gate:     options.Gate,
 		parks:    !options.BlockingStreams,
-		prompt:   options.Prompt && options.ResyncPeriod <= 0 && options.Transform == nil,
+		prompt:   options.Prompt && options.ResyncPeriod <= 0,
 		counters: options.Counters,
 		explain:  options.Explain,
 	}
-	if options.Name != "" || options.OnChange != nil || options.ExpectedType != nil || options.Transform != nil {
-		r.extra = &extra{options.Name, options.OnChange, expectedTypeOf(options.ExpectedType), newTransformer(options.Transform)}
+	if options.Name != "" || options.OnChange != nil || options.ExpectedType != nil {
+		r.extra = &extra{options.Name, options.OnChange, expectedTypeOf(options.ExpectedType)}
 	}
 	if r.gate == nil {
 		r.gate = NewGate(GateOptions{})
@@ -203,9 +182,6 @@ func (r *Reflector) Status() Status {
 	status := statusOf(&r.member, &r.progress)
 	if !status.AskedAt.IsZero() {
 		status.GiveUpAt = r.giveUpAt()
-	}
-	if t := r.transformer(); t != nil {
-		status.TransformingSince = moment.Moment(t.working.Load()).Time()
 	}
 	return status
 }

@@ -19,19 +19,18 @@ type rollback struct {
 func (r *Reflector) refreshBeyond(version string, rollbacks uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.progress.refreshBeyond(version, rollbacks, r.session != nil, r.transformer().isWorking()) {
+	if r.progress.refreshBeyond(version, rollbacks, r.session != nil) {
 		r.session.end(nil)
 	}
 }
 
 // refreshBeyond is refresh, with a consistent read, for a selection that has seen versions
-// above the given one, and no consistent read since so many rollbacks of the server. A function that
-// works has an event of a version that is not seen yet.
-func (p *progress) refreshBeyond(version string, rollbacks uint64, active, working bool) (end bool) {
+// above the given one, and no consistent read since so many rollbacks of the server.
+func (p *progress) refreshBeyond(version string, rollbacks uint64, active bool) (end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	order, _ := cache.CompareVersions(version, p.version)
-	if order >= 0 && !working || p.rollbacks > rollbacks || p.isReadingLocked(active) {
+	if order >= 0 || p.rollbacks > rollbacks || p.isReadingLocked(active) {
 		return false
 	}
 	p.consistent = true

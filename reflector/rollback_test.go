@@ -143,20 +143,15 @@ func seeRestore(t *testing.T, options reflector.Options, other *rig, seen, resto
 	}
 }
 
-// Functions work with events of before the rollback when it is proved. They return one after the other: each
+// Stores work with events of before the rollback when it is proved. They return one after the other: each
 // is of the same rollback, and a reflector that has read after it is not made to read again and again.
 func TestEventsOfBeforeARollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		frees := map[int]chan struct{}{}
-		restoreBeside(t, func(i int) reflector.Options {
+		restoreBeside(t, func(i int) func(string) error {
 			free := make(chan struct{})
 			frees[i] = free
-			return reflector.Options{Transform: transforming(func(version string) error {
-				if version == "99999" {
-					<-free
-				}
-				return nil
-			})}
+			return blockingAt("99999", free)
 		}, func(i int, stream *fakeStream) {
 			if i >= 0 {
 				stream.events <- event(watch.Modified, secret("99999"))
@@ -168,11 +163,11 @@ func TestEventsOfBeforeARollback(t *testing.T) {
 	})
 }
 
-// As above, without Transform: another API server of the same cluster, whose watch cache is of before the restore,
+// As above, with stores that do not block: another API server of the same cluster, whose watch cache is of before the restore,
 // sends its bookmark to one quiet stream after the other, and then ends it.
 func TestServerThatLagsAfterARollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		restoreBeside(t, func(int) reflector.Options { return reflector.Options{} }, func(i int, stream *fakeStream) {
+		restoreBeside(t, func(int) func(string) error { return blockingAt("", nil) }, func(i int, stream *fakeStream) {
 			if i < 0 {
 				stream.events <- bookmark("99999", false)
 				synctest.Wait()
@@ -183,8 +178,9 @@ func TestServerThatLagsAfterARollback(t *testing.T) {
 }
 
 // restoreBeside runs 20 reflectors at version 50, and one that proves a restore from 101 to 60. That one is busy:
-// its stream brings the newest version each 10 ms. late makes reflector i see version 99999, of before the restore.
-func restoreBeside(t *testing.T, transform func(i int) reflector.Options, late func(i int, stream *fakeStream)) {
+// its stream brings the newest version each 10 ms. late makes reflector i see version 99999, of before the restore. The
+// store of reflector i calls what store returns.
+func restoreBeside(t *testing.T, store func(i int) func(version string) error, late func(i int, stream *fakeStream)) {
 	const n = 20
 	gate := reflector.NewGate(reflector.GateOptions{})
 	server, now := &restoredServer{}, time.Now()
@@ -193,10 +189,8 @@ func restoreBeside(t *testing.T, transform func(i int) reflector.Options, late f
 	var rigs []*rig
 	for i := range n {
 		stream := newStream(state(secret("40"), "50")...)
-		options := transform(i)
-		options.Gate, options.Resource = gate, "secrets"
 		streams = append(streams, stream)
-		rigs = append(rigs, start(t, watching(stream.answer, server.answer), options))
+		rigs = append(rigs, startCalling(t, watching(stream.answer, server.answer), reflector.Options{Gate: gate, Resource: "secrets"}, store(i)))
 	}
 	for i := range n {
 		late(i, streams[i])

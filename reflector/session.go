@@ -219,7 +219,7 @@ func (s *session) checkRead(version, asked string) error {
 }
 
 // answered is called when the server has answered the read, by a list or a WatchList: others are
-// admitted, and may read at its version, whatever the functions of the program do with it. It
+// admitted, and may read at its version, whatever the store does with it. It
 // reports whether the selection can be watched, as far as is known.
 func (s *session) answered(version string, list bool) (watchable bool) {
 	watchable = s.r.chooser.Synced(list, s.began.Since()) || s.once
@@ -234,7 +234,6 @@ func (s *session) answered(version string, list bool) (watchable bool) {
 		s.expire()
 		s.expire = nil
 	}
-	s.r.transformer().begins()
 	s.r.member.Answered()
 	return watchable
 }
@@ -245,9 +244,6 @@ func (s *session) replace(items []any, version string) error {
 		return err
 	}
 	watchable := s.answered(version, s.listMode)
-	if err := s.transformRead(items, version); err != nil {
-		return err
-	}
 	if err := s.r.store.replace(items, version); err != nil {
 		return err
 	}
@@ -267,12 +263,8 @@ func (s *session) stateStored(version string, watchable bool) {
 	s.r.logRecovery(false)
 }
 
-// apply stores an event after the complete read.
-func (s *session) apply(event watch.Event) error {
-	arrived, err := s.transformEvent(&event)
-	if err != nil {
-		return err
-	}
+// apply stores an event after the complete read. It had arrived at the given moment.
+func (s *session) apply(event watch.Event, arrived moment.Moment) error {
 	version, err := s.r.store.apply(event)
 	if err != nil {
 		return err

@@ -42,15 +42,12 @@ type Status struct {
 	AskedAt time.Time
 	// AnsweredAt is when the source answered that request, until the state is stored; else zero.
 	AnsweredAt time.Time
-	// TransformingSince is when Options.Transform was called with the object that it works with; zero
-	// if it does not work.
-	TransformingSince time.Time
 	// GiveUpAt is when a call of [Reflector.Expedite] ends the attempt under way. It is zero
 	// if no attempt is under way, or if the server has begun to answer.
 	GiveUpAt time.Time
 	// Hung is set while the answer to the attempt under way is late: after four times the usual
 	// for the resource, but not less than 0.25 s and not more than 5 s. It is also set while
-	// Options.Transform, or the store, has taken longer than a second for the answer.
+	// the store has taken longer than a second for the answer.
 	Hung bool
 	// ReadFor is the highest number that was given to [Reflector.ReadFor] before the
 	// last consistent read began.

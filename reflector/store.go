@@ -23,6 +23,11 @@ import (
 // a ResourceVersionUpdater: with the version of each state, event and bookmark that the store
 // has got.
 //
+// The Gate admits others before Replace is called. So a store that blocks delays no other reflector,
+// and is no outage, and Status.LastContact counts from when the server has sent something. But its own
+// stream waits. An error of a store says nothing about the server. Its text is hidden, unless
+// [listwatch.Loggable] has marked it and it wraps [listwatch.ErrStore].
+//
 // A store may also be a [Checker], a [ReadChecker], an [EpochStarter] and a [Comparer].
 // What it refuses does not reach it: the stream ends and another follows.
 // Silent streams are compared with what it holds. As a [BookmarkTaker] it gets bookmarks in
@@ -187,14 +192,23 @@ func (s safeStore) apply(event watch.Event) (version string, err error) {
 	return version, failureOf(err)
 }
 
-// failureOf returns the error of a store without its text: client-go's KeyError prints
-// the object.
+// failureOf returns the error of a store without its text, unless that is marked: client-go's
+// KeyError prints the object.
 func failureOf(err error) error {
 	if err == nil {
 		return nil
 	}
+	if shown := redact.Marked(err); errors.Is(shown, failure.ErrStore) {
+		return programError{redact.Error(shown)}
+	}
 	return fmt.Errorf("%w with a %T", failure.ErrStore, err)
 }
+
+// programError is what errors.Is finds in an error, and nothing of what errors.As does: a status
+// in it is not the server's.
+type programError struct{ error }
+
+func (e programError) Is(target error) bool { return errors.Is(e.error, target) }
 
 // refusalOf returns the error of a store that refuses objects.
 func refusalOf(err error, objects ...any) error {

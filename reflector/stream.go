@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/reflector/internal/moment"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
@@ -25,14 +26,19 @@ func (s *session) runStream() (parked bool, err error) {
 		return true, nil
 	}
 	for err == nil && !s.once && !s.isOver() {
-		err = s.handle(s.stream.Next())
+		err = s.handleNow(s.stream.Next())
 	}
 	return false, err
 }
 
-// handle stores the event that Next returned, or returns why the session ends. The
+// handleNow is handle for what Next has just returned.
+func (s *session) handleNow(event watch.Event, end error) error {
+	return s.handle(event, end, moment.Now())
+}
+
+// handle stores an event that had arrived at the given moment, or returns why the session ends. The
 // store may panic.
-func (s *session) handle(event watch.Event, end error) (err error) {
+func (s *session) handle(event watch.Event, end error, arrived moment.Moment) (err error) {
 	defer redact.Panic(&err)
 	if end != nil {
 		return streamError(end)
@@ -40,7 +46,7 @@ func (s *session) handle(event watch.Event, end error) (err error) {
 	if err := s.check(event); err != nil {
 		return err
 	}
-	return s.apply(event)
+	return s.apply(event, arrived)
 }
 
 // readState stores the state, and leaves the stream open that delivers the changes

@@ -92,7 +92,7 @@ func (h *healthCheck) findCause() (key string, cause error) {
 	for status := range h.source.Statuses() {
 		of := status.Key.String()
 		isFirst := cause == nil || of < key
-		missed := !status.NotUpdatedSince.IsZero() && status.TransformingSince.IsZero()
+		missed := !status.NotUpdatedSince.IsZero()
 		switch phase := status.Phase; {
 		case status.Reason == objectcache.ReasonInvalidName, status.Reason == objectcache.ReasonNotSelected: // not read at all
 		case phase == objectcache.PhasePending, phase == objectcache.PhaseIdle, phase == objectcache.PhaseStopped: // not read now

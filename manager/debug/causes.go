@@ -40,8 +40,6 @@ func causeOf(problem Problem, status *objectcache.Status) Cause {
 		cause.Text = withoutName(status.LastError.Error(), status.Key.Name)
 	case status.Waiting != nil:
 		cause.Text = status.Waiting.Error()
-	case !status.TransformingSince.IsZero():
-		cause.Text = "the transform has not returned"
 	default:
 		cause.Text = reflector.ErrNoAnswer.Error()
 	}

@@ -105,7 +105,7 @@ func (c *collection) add(resource string, status *objectcache.Status, owners map
 		Phase: status.Phase, Problem: problemOf(status), Stream: status.Stream, Reason: status.Reason, Parked: status.Parked,
 		Synced: status.Synced, Exists: status.Exists, UID: status.UID, ResourceVersion: status.ResourceVersion,
 		LastContact: status.LastContact, NotUpdatedSince: status.NotUpdatedSince, ChangedAt: status.ChangedAt, NextRead: status.NextRead, Waiting: textOf(status.Waiting), waits: waitingText(status.Waiting), AskedAt: status.AskedAt,
-		TransformingSince: status.TransformingSince, Failures: status.Failures,
+		Failures:  status.Failures,
 		LastError: textOf(status.LastError), LastErrorTime: status.LastErrorTime,
 		Owners: c.ownersOf(status, owners),
 	}

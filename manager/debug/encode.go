@@ -60,7 +60,6 @@ func (o *Object) appendJSON(b []byte) []byte {
 	w.optionalTime("nextRead", o.NextRead)
 	w.optional("waiting", o.Waiting)
 	w.optionalTime("askedAt", o.AskedAt)
-	w.optionalTime("transformingSince", o.TransformingSince)
 	w.number("failures", float64(o.Failures))
 	w.optional("lastError", o.LastError)
 	w.optionalTime("lastErrorTime", o.LastErrorTime)

@@ -162,20 +162,6 @@ func TestEmptyPage(t *testing.T) {
 	}
 }
 
-// A function of WithTransform that does not return is shown after a second.
-func TestWorkIsShown(t *testing.T) {
-	for began, want := range map[time.Duration]bool{500 * time.Millisecond: false, 12 * time.Second: true} {
-		synctest.Test(t, func(t *testing.T) {
-			status := object("tls", objectcache.PhaseServing, "owner")
-			status.TransformingSince = time.Now().Add(-began)
-			text := get(secrets(t, status), "").Body.String()
-			if got := strings.Contains(text, "the transform has not returned for 12s"); got != want {
-				t.Errorf("since %v: got a note %v, want %v", began, got, want)
-			}
-		})
-	}
-}
-
 // A request without an answer is shown after a second.
 func TestSilenceIsShown(t *testing.T) {
 	for asked, want := range map[time.Duration]string{500 * time.Millisecond: "", 12 * time.Second: "no answer for 12s"} {

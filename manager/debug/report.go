@@ -58,16 +58,15 @@ type Object struct {
 	ResourceVersion string             `json:"resourceVersion,omitempty"`
 	LastContact     time.Time          `json:"lastContact,omitzero"`
 	// AgeSeconds is the time since LastContact; nil if there was none.
-	AgeSeconds        *float64  `json:"ageSeconds,omitempty"`
-	NotUpdatedSince   time.Time `json:"notUpdatedSince,omitzero"`
-	ChangedAt         time.Time `json:"changedAt,omitzero"`
-	NextRead          time.Time `json:"nextRead,omitzero"`
-	Waiting           string    `json:"waiting,omitempty"`
-	AskedAt           time.Time `json:"askedAt,omitzero"`
-	TransformingSince time.Time `json:"transformingSince,omitzero"`
-	Failures          int       `json:"failures"`
-	LastError         string    `json:"lastError,omitempty"`
-	LastErrorTime     time.Time `json:"lastErrorTime,omitzero"`
+	AgeSeconds      *float64  `json:"ageSeconds,omitempty"`
+	NotUpdatedSince time.Time `json:"notUpdatedSince,omitzero"`
+	ChangedAt       time.Time `json:"changedAt,omitzero"`
+	NextRead        time.Time `json:"nextRead,omitzero"`
+	Waiting         string    `json:"waiting,omitempty"`
+	AskedAt         time.Time `json:"askedAt,omitzero"`
+	Failures        int       `json:"failures"`
+	LastError       string    `json:"lastError,omitempty"`
+	LastErrorTime   time.Time `json:"lastErrorTime,omitzero"`
 	// Owners reference the object.
 	Owners []Owner `json:"owners"`
 

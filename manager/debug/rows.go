@@ -148,9 +148,6 @@ func (p page) problem(o *Object) string {
 	if silence := p.longAge(o.AskedAt); silence != "" {
 		parts = append(parts, "no answer for "+silence)
 	}
-	if work := p.longAge(o.TransformingSince); work != "" {
-		parts = append(parts, "the transform has not returned for "+work)
-	}
 	return strings.Join(parts, "; ")
 }
 

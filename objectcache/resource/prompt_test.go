@@ -18,7 +18,7 @@ import (
 // ownSecret is a Secret of the program, whose methods are the program's.
 type ownSecret struct{ corev1.Secret }
 
-// Objects are prompt if no code of the program runs when they are decoded.
+// Objects are prompt if no code of the program runs when they are decoded and stored.
 func TestIsPrompt(t *testing.T) {
 	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
 	config := &rest.Config{Host: "https://127.0.0.1:1"}
@@ -29,6 +29,8 @@ func TestIsPrompt(t *testing.T) {
 		}
 	}
 	check("Secrets", isPrompt(t, resource.Secrets(clients.Nowhere())), true)
+	same := func(secret *corev1.Secret) *corev1.Secret { return secret }
+	check("with a function", isPrompt(t, resource.Secrets(clients.Nowhere()).WithTransform(same)), false)
 	check("without a Go type", isPrompt(t, resource.FromConfig[*unstructured.Unstructured, *unstructured.UnstructuredList](config, secrets)), true)
 	check("metadata", isPrompt(t, resource.FromConfig[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList](config, secrets)), true)
 	check("a type of the program", isPrompt(t, resource.FromConfig[*ownSecret, *corev1.SecretList](config, secrets)), false)

@@ -43,10 +43,10 @@ func (r *Reader[T]) IsClusterScoped() bool { return r.resource.clusterScoped }
 // if no object of the kind is immutable.
 func (r *Reader[T]) Immutable() func(T) bool { return r.resource.immutable }
 
-// IsPrompt reports whether no code of the program runs when an object is decoded: its type is one of
-// k8s.io, such as that of objects without a Go type.
+// IsPrompt reports whether no code of the program runs when an object is decoded and stored: its type
+// is one of k8s.io, such as that of objects without a Go type, and there is no function of WithTransform.
 func (r *Reader[T]) IsPrompt() bool {
-	if r.resource.rest == nil {
+	if r.resource.rest == nil || r.resource.userTransform != nil {
 		return false
 	}
 	path := reflect.TypeOf(r.resource.rest.NewObject()).Elem().PkgPath()
@@ -89,15 +89,9 @@ func (r *Reader[T]) Read(ctx context.Context, key types.NamespacedName) (cache.S
 }
 
 // Transform returns what a store keeps of an object that the server has sent, which it may
-// change: the object without managedFields, unless KeepsManagedFields, after the function of
+// change: the object without managedFields, unless they are kept, after the function of
 // WithTransform. The error matches [ErrTransform].
 func (r *Reader[T]) Transform(object T) (T, error) { return r.resource.transform(object) }
-
-// KeepsManagedFields reports whether stores keep managedFields.
-func (r *Reader[T]) KeepsManagedFields() bool { return r.resource.managedFields }
-
-// Transforms reports whether there is a function of WithTransform.
-func (r *Reader[T]) Transforms() bool { return r.resource.userTransform != nil }
 
 // Error returns an error that names the resource and the key. errors.Is and errors.As find
 // all causes.

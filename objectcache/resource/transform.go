@@ -8,12 +8,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // ErrTransform is joined to ErrNotSynced of objectcache when the function of
-// [Resource.WithTransform] has panicked, has called runtime.Goexit, or has returned nil or an object
-// that it must not return.
+// [Resource.WithTransform] has panicked, or has returned nil or an object that it must not return.
 var ErrTransform error = transformError{}
 
 // transformError is [listwatch.ErrStore] to a reflector: it says nothing about the server.
@@ -34,22 +34,23 @@ func (transformError) Is(target error) bool { return target == listwatch.ErrStor
 // a store looks at that. Its result must depend on the object alone. Another content at the same
 // version looks like another state of the server.
 //
-// The function must not block. While it works with an object, Get returns the state before
-// it. If there is none, Get waits, and its error says for how long the function has not
-// returned. So does TransformingSince of the object's Status. Nothing limits that time. Run returns
-// only when each function has returned, and so does Get of a DirectStore, whatever its context says.
-//
-// An object is late by less than a second, however many functions block for others. Memory has each
-// object that a call is given.
+// The function must not block. Nothing limits its time, and nothing says that it is waited for. While
+// it works with an object, all that the server sends of this object waits: Get returns the state
+// before it, or waits if there is none, and a bookmark is no contact. After minutes its stream counts
+// as silent, and another one follows it when the function has returned. Run returns only when each
+// function has returned, and so does Get of a DirectStore, whatever its context says. Each function
+// that blocks keeps a goroutine, and its object in memory. Other objects are late by less than a
+// second, however many functions block.
 //
 // The age of a state counts from the server's answer, and not from when the function has returned:
 // see LastContact of the object's Status. If the function takes longer than MaxStaleness, each state
-// is too old when it is stored. So each Get waits for a read, and TryGet fails.
+// is too old when it is stored. So each Get waits for a read, and TryGet fails. What has waited for
+// the function with an earlier event may be older than it counts.
 //
-// If the function panics, calls runtime.Goexit, or returns nil or an object that it must not return,
-// the object is not stored, and is read again, with pauses. Get returns the state before it, or waits
-// until its context ends, and returns [ErrTransform] as the cause. Changes yields nothing. The value of
-// a panic is not logged, for it may hold data.
+// If the function panics, or returns nil or an object that it must not return, the object is not
+// stored, and is read again, with pauses. Get returns the state before it, or waits until its context
+// ends, and returns [ErrTransform] as the cause. Changes yields nothing. The value of a panic is not
+// logged, for it may hold data.
 func (r Resource[T]) WithTransform(transform func(T) T) Resource[T] {
 	before := r.userTransform
 	switch {
@@ -72,19 +73,22 @@ func (r *Resource[T]) transform(object T) (result T, err error) {
 	if r.userTransform == nil {
 		return object, nil
 	}
-	err = listwatch.Isolate(func() (err error) {
-		before := identityOf(object)
-		switch result = r.userTransform(object); {
-		case isNil(result):
-			return errNil
-		case identityOf(result) != before:
-			return errChanged
-		}
-		return nil
-	})
-	if err != nil {
+	if result, err = r.callTransform(object); err != nil {
 		var none T
 		return none, listwatch.Loggable(fmt.Errorf("%w: %s", ErrTransform, err)) //nolint:errorlint // ErrTransform is the only cause
+	}
+	return result, nil
+}
+
+// callTransform calls the function of WithTransform, which may panic.
+func (r *Resource[T]) callTransform(object T) (result T, err error) {
+	defer redact.Panic(&err)
+	before := identityOf(object)
+	switch result = r.userTransform(object); {
+	case isNil(result):
+		return result, errNil
+	case identityOf(result) != before:
+		return result, errChanged
 	}
 	return result, nil
 }

@@ -4,7 +4,6 @@ package listwatch
 
 import (
 	"context"
-	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -106,35 +105,14 @@ type Waker interface {
 }
 
 // ErrStore may be wrapped by an error of a Source that could not hand over what the
-// server has sent, for a reason of the program. Such an error says nothing about the
-// server: it counts for this selection alone.
+// server has sent, or of a store that could not take it, for a reason of the program. Such
+// an error says nothing about the server: it counts for this selection alone.
 var ErrStore = failure.ErrStore
 
-// Loggable marks an error of a Source: its text holds no object data and is not hidden.
+// Loggable marks an error of a Source or a store: its text holds no object data and is not hidden.
 func Loggable(err error) error { return redact.Loggable(err) }
 
 // Bound returns err, or an error with the first 4 KiB of its text if that, or the text of an error that it wraps, is
 // longer than 8 KiB. errors.Is and errors.As still find what err wraps and is not as long. What keeps the error of a
 // function of the program, for each of many objects, keeps it bounded. It hides nothing.
 func Bound(err error) error { return redact.Bound(err) }
-
-// Isolate calls f on a goroutine of its own, and returns what it has returned. If f panics, or
-// ends the goroutine, it returns an error. The value of a panic may hold an object: the text of the
-// error has its type and where f panicked, and no more.
-func Isolate(f func() error) (err error) {
-	err = errExited
-	returned := make(chan struct{})
-	go func() {
-		defer close(returned)
-		err = catchPanic(f)
-	}()
-	<-returned
-	return err
-}
-
-var errExited = redact.Loggable(errors.New("it has ended its goroutine, as runtime.Goexit does"))
-
-func catchPanic(f func() error) (err error) {
-	defer redact.Panic(&err)
-	return f()
-}

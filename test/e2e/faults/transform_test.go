@@ -31,7 +31,7 @@ func testTransformBlocks(t *testing.T, cluster *e2e.Cluster, n, size int) {
 	fault := fmt.Sprintf("a function of WithTransform blocks for %d of %d objects of %d bytes", blocked, n, size)
 	gate := objectcache.NewGate(objectcache.GateOptions{})
 	r := newRig(t, cluster, fmt.Sprintf("transform-%d", size), nil, objectcache.WatchOptions{})
-	unblock := r.transform(gate)
+	unblock, work := r.transform(gate)
 	names := r.prepareLarge(n, size)
 	snapshot, err := cluster.Snapshot(r.Context())
 	if err != nil {
@@ -40,7 +40,7 @@ func testTransformBlocks(t *testing.T, cluster *e2e.Cluster, n, size int) {
 	others := names[blocked:]
 	events := names[:blocked/2] // the function has these before the streams are cut
 	r.updateLarge(size, "blocks", events...)
-	r.eventually(func() error { return r.transforming(events) })
+	r.eventually(func() error { return work.with(events) })
 
 	r.isolate()
 	r.updateLarge(size, "blocks", names[len(events):blocked]...)
@@ -51,7 +51,7 @@ func testTransformBlocks(t *testing.T, cluster *e2e.Cluster, n, size int) {
 	r.converged(others)
 	r.eventually(func() error { return r.fresh(others, began) })
 	r.observe(fault+", connections cut", "has what changed meanwhile", "each other object", time.Since(began))
-	r.eventually(func() error { return r.transforming(names[:blocked]) })
+	r.eventually(func() error { return work.with(names[:blocked]) })
 	if cause := gate.Status().Cause; cause != nil {
 		t.Errorf("after the connections were cut: got an outage with %v, want none", cause)
 	}
@@ -73,14 +73,16 @@ func testTransformBlocks(t *testing.T, cluster *e2e.Cluster, n, size int) {
 }
 
 // transform replaces the store by one whose Secrets lose their large data in a function that takes 2 ms. It blocks for
-// the value "blocks" until unblock is called.
-func (r *rig) transform(gate *objectcache.Gate) (unblock func()) {
+// the value "blocks" until unblock is called. at has the objects that it has blocked for.
+func (r *rig) transform(gate *objectcache.Gate) (unblock func(), at *work) {
 	r.Helper()
 	r.stop()
+	at = &work{}
 	released := make(chan struct{})
 	kind := resource.Secrets(r.client).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 		<-time.After(2 * time.Millisecond)
 		if string(s.Data["value"]) == "blocks" {
+			at.names.Store(s.Name, true)
 			<-released
 		}
 		delete(s.Data, "large")
@@ -93,15 +95,18 @@ func (r *rig) transform(gate *objectcache.Gate) (unblock func()) {
 	r.store, r.stop = store, e2e.Run(r, store.Run)
 	unblock = sync.OnceFunc(func() { close(released) })
 	r.Cleanup(unblock) // before the store is stopped, which waits for the function
-	return unblock
+	return unblock, at
 }
 
-// transforming returns nil if the function works on the state of each name.
-func (r *rig) transforming(names []string) error {
-	return r.all(names, func(s objectcache.Status) error {
-		if s.TransformingSince.IsZero() {
-			return fmt.Errorf("got phase %s and no function at work, want one", s.Phase)
+// work is the names of the objects that a function has blocked for.
+type work struct{ names sync.Map }
+
+// with returns nil if the function has blocked for each name.
+func (w *work) with(names []string) error {
+	for _, name := range names {
+		if _, ok := w.names.Load(name); !ok {
+			return fmt.Errorf("the function does not work with %s", name)
 		}
-		return nil
-	})
+	}
+	return nil
 }
