@@ -5,6 +5,7 @@ package debug_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -171,6 +172,21 @@ func TestSilenceIsShown(t *testing.T) {
 			text := get(secrets(t, status), "").Body.String()
 			if got := strings.Contains(text, "no answer for"); got != (want != "") || !strings.Contains(text, want) {
 				t.Errorf("asked %v ago: got a note %v, want %q", asked, got, want)
+			}
+		})
+	}
+}
+
+func BenchmarkTenThousandObjects(b *testing.B) {
+	handler := secrets(b, tenThousand()...)
+	for name, query := range map[string]string{"page": "", "filter": "?filter=secret-12", "JSON": "?format=json"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				response := get(handler, query)
+				if response.Code != http.StatusOK {
+					b.Fatal(response.Code)
+				}
+				b.ReportMetric(float64(response.Body.Len()), "bytes")
 			}
 		})
 	}
