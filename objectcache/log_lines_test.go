@@ -153,7 +153,7 @@ func TestStreamsThatLastForAShortTime(t *testing.T) {
 		},
 	}
 	for name, begin := range tests {
-		for number, lasting := range map[int]time.Duration{1: 20 * time.Minute, 30: 2 * time.Minute, 1000: time.Minute} {
+		for number, lasting := range map[int]time.Duration{1: 20 * time.Minute, 30: 2 * time.Minute, 300: time.Minute} {
 			if number > 1 && raceEnabled || number > 30 && (testing.Short() || name != "RST_STREAM") {
 				continue // it takes long
 			}
@@ -196,20 +196,6 @@ func every(pace time.Duration, f func()) (stop func()) {
 		}
 	}()
 	return func() { cancel(); <-done }
-}
-
-// A restart of the server is no front end that ends streams.
-func TestRestartsAreNoShortStreams(t *testing.T) {
-	withLines(t, objectcache.WatchOptions{}, func(t *testing.T, r *lineRig) {
-		r.addMany(50)
-		for range 5 {
-			r.closeConnections()
-			time.Sleep(10 * time.Minute)
-		}
-		if got := count(r.lines(), "Streams last"); got != 0 {
-			t.Errorf("lines: got %d, want 0", got)
-		}
-	})
 }
 
 // Each state of objects that the log has at level 0 has an end there, of as many objects, and few of many.

@@ -141,11 +141,11 @@ func TestThousandReaddedReferencesPause(t *testing.T) {
 					names[i] = fmt.Sprint("looping-", i)
 				}
 				defer r.startLoops(loops[name], names...)()
-				if got := r.requestsIn(20 * time.Second); got > 5*objects+20*perSecond {
-					t.Errorf("requests in the first 20 s: got %d, want %d at most", got, 5*objects+20*perSecond)
+				if got := r.requestsIn(10 * time.Second); got > 5*objects+10*perSecond {
+					t.Errorf("requests in the first 10 s: got %d, want %d at most", got, 5*objects+10*perSecond)
 				}
-				if got := r.requestsIn(20 * time.Second); got > 20*perSecond+10 || got < 20 {
-					t.Errorf("requests in 20 s: got %d, want %d a second at most", got, perSecond)
+				if got := r.requestsIn(10 * time.Second); got > 10*perSecond+10 || got < 10 {
+					t.Errorf("requests in 10 s: got %d, want %d a second at most", got, perSecond)
 				}
 				if r.refuse(nil); loops[name].refuse != nil {
 					return // then all can be read, and are
