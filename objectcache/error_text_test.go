@@ -92,6 +92,9 @@ func TestTextOfErrorsIsStable(t *testing.T) {
 		"TTL":    objectcache.TTLOptions{},
 		"direct": objectcache.DirectOptions{},
 	} {
+		if testing.Short() && strategy != "watch" {
+			continue
+		}
 		for name, failing := range lasting() {
 			t.Run(strategy+"/"+name, func(t *testing.T) {
 				inFailing(t, failing, options, func(t *testing.T, r *failingRig) {

@@ -236,7 +236,7 @@ func TestGetEndsWithItsContext(t *testing.T) {
 		r.AddReference(namespace, "tls", "pod")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := r.async(ctx, "tls")
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 		select {
 		case got := <-done:
 			t.Fatalf("returned %v, want it to wait for as long as ctx allows", got.err)

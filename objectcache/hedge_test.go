@@ -294,9 +294,8 @@ func TestHedgedReadsOfHangingOpenings(t *testing.T) {
 	}
 }
 
-// A server answers nothing for a while, and what it was asked in that time is lost. When it
-// answers again, Gets wait for 5 s at most. With many references it is an outage, and the probe
-// that was lost counts for 5 s, before the next one begins.
+// A server answers nothing for a while, and what it was asked in that time is lost. When it answers again, Gets wait for
+// 5 s at most. With many references it is an outage, and the probe that was lost counts for 5 s.
 func TestHedgedReadAfterALostAnswer(t *testing.T) {
 	for hang, counts := range map[time.Duration][]int{time.Second: {1, 5}, 20 * time.Second: {1, 5, 1000}, 4 * time.Minute: {1, 5}} {
 		for _, references := range counts {
@@ -304,6 +303,7 @@ func TestHedgedReadAfterALostAnswer(t *testing.T) {
 				most := 5 * time.Second
 				if references > 100 {
 					crowd(t)
+					manyStreams(t)
 					most += time.Second
 				}
 				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {

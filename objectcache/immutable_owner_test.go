@@ -97,7 +97,7 @@ func (r *rig) refusedJustNow(name string) {
 // Gets that return the previous state expedite the read for a new owner: it follows soon when the server has recovered.
 func TestNewOwnerHasTheObjectSoonAfterRefusals(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
-		for i := range 5 {
+		for i := range 3 {
 			name := fmt.Sprint("tls-", i)
 			uid := r.create(name, immutable).UID
 			r.AddReference(namespace, name, "pod-1")

@@ -76,7 +76,7 @@ func TestPhasesInAnOutage(t *testing.T) {
 // Streams that end regularly, one by one or all at once, make no object seem not updated.
 func TestRegularEndsAreNoNews(t *testing.T) {
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
-		names := s.references(fewer(200), "tls")
+		names := s.references(200, "tls")
 		time.Sleep(20 * time.Second)
 		missed := 0
 		for i := range 400 {

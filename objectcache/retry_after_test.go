@@ -105,7 +105,7 @@ func TestTryGetBetweenFailures(t *testing.T) {
 		r.referenced("tls", immutable)
 		r.referenced("other", immutable)
 		r.recheckFails(unavailable())
-		for _, owner := range names(20) {
+		for _, owner := range names(5) {
 			for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(time.Second) {
 				if _, err := r.demandFor(time.Second, "other", objectcache.GetOptions{Live: true}); err != nil {
 					t.Fatal(err)
@@ -131,7 +131,7 @@ func TestNewOwnerWaitsForAReadAfterFailures(t *testing.T) {
 			t.Run(name+", Get after "+late.String(), func(t *testing.T) {
 				inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
 					r.referenced("tls", immutable)
-					for i := range 5 {
+					for i := range 3 {
 						r.refuse(err)
 						r.AddReference(namespace, "tls", types.UID(names(20)[i]+"-fails"))
 						time.Sleep(5 * time.Minute)

@@ -53,6 +53,7 @@ func (r *rig) slowestOf(names []string) (slowest time.Duration) {
 // many Gets ask for them, and cause few requests.
 func TestTTLBadNeighboursDelayNobody(t *testing.T) {
 	crowd(t)
+	manyStreams(t)
 	hang := func(ctx context.Context) *metav1.Status { <-ctx.Done(); return nil }
 	fail := func(context.Context) *metav1.Status { return &unavailable().ErrStatus }
 	tests := map[string]struct {

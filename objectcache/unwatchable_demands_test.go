@@ -20,6 +20,7 @@ import (
 // Where watches are refused and lists work, a Get with a demand is served by a list. That a watch was refused just
 // before is no refusal of the read.
 func TestDemandsWhereWatchesAreRefused(t *testing.T) {
+	crowd(t)
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.refusesWatches()
 		names := s.references(300, "tls")
@@ -44,6 +45,7 @@ func TestDemandsWhereWatchesAreRefused(t *testing.T) {
 
 // It is the same after lists have failed, too.
 func TestDemandsWhereWatchesAreRefusedAfterAnOutage(t *testing.T) {
+	crowd(t)
 	for name, outage := range map[string]*apierrors.StatusError{"503": unavailable(), "403": forbidden()} {
 		t.Run(name, func(t *testing.T) {
 			inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
