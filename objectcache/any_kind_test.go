@@ -5,9 +5,7 @@ package objectcache_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,35 +73,6 @@ func (l *WidgetList) DeepCopyObject() runtime.Object {
 	return &list
 }
 
-// A table is no proof that the object is absent. client-go's dynamic client takes it for a list without items.
-func TestTableIsNoAbsence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.New(t, apiserver.Options{InMemory: true, CustomResources: customResources, DisableWatchList: true})
-		client, err := dynamic.NewForConfig(server.Config())
-		if err != nil {
-			t.Fatal(err)
-		}
-		server.Wrap(func(rw http.ResponseWriter, r *http.Request, request apiserver.Request, next http.HandlerFunc) {
-			if request.Verb != "list" {
-				next(rw, r)
-				return
-			}
-			rw.Header().Set("Content-Type", "application/json")
-			_, _ = rw.Write([]byte(`{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1"},"rows":[]}`))
-		})
-		store := newStore(t, clients.Dynamic(client, widgets), objectcache.WatchOptions{})
-		stop := runStore(t.Context(), t, store)
-		defer stop()
-		store.AddReference(namespace, "blue", "pod")
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, err = store.Get(ctx, namespace, "blue")
-		if !errors.Is(err, cache.ErrMalformed) || apierrors.IsNotFound(err) {
-			t.Errorf("Get: got %v, want ErrMalformed, and not NotFound", err)
-		}
-	})
-}
-
 // The type arguments of FromConfig and Typed for objects without a Go type.
 type (
 	untyped      = *unstructured.Unstructured
@@ -167,6 +136,7 @@ func (l *life) write(kind, colour string) *unstructured.Unstructured {
 	case "Node":
 	default:
 		object.Object["spec"] = map[string]any{"colour": colour}
+		object.Object["items"] = []any{"a"} // it is no list for that
 	}
 	object.SetGroupVersionKind(l.resource.GroupVersion().WithKind(kind))
 	object.SetName("one")

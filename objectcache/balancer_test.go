@@ -44,7 +44,7 @@ func (d distant) RoundTrip(request *http.Request) (*http.Response, error) {
 	return d.RoundTripper.RoundTrip(request)
 }
 
-// balanced is a store behind a balancer, with references to 1,000 Secrets.
+// balanced is a store behind a balancer, with references to many Secrets.
 type balanced struct {
 	*rig
 
@@ -52,7 +52,8 @@ type balanced struct {
 	gate    *objectcache.Gate
 }
 
-const balancedObjects = 1000
+// balancedObjects are fewer with the race detector, under which TLS takes long.
+var balancedObjects = map[bool]int{false: 1000, true: 200}[raceEnabled]
 
 func newBalanced(t *testing.T, dead network.Dial) *balanced {
 	t.Helper()

@@ -4,6 +4,10 @@ package objectcache
 
 import (
 	"context"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +20,7 @@ import (
 
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/pushed"
 )
 
 // Bookmarks of a quiet object make its state younger, and reach no follower. The first one of a resource, which teaches
@@ -88,4 +93,36 @@ func TestBookmarkIsNotTakenFromAWaiter(t *testing.T) {
 	e.watch.Store(w)
 	s.DeleteReference(testKey.Namespace, testKey.Name, "pod")
 	waitForBackground(s)
+}
+
+// A Get that demands a version returns when a bookmark brings it, whichever of the two comes first. A wake-up that was
+// lost would cost 100 ms and another stream.
+func TestBookmarkWakesAGet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inPushedStore(t, WatchOptions{}, func(s *WatchStore[*corev1.Secret], source *pushed.Server) {
+			synctest.Wait()
+			random := rand.New(rand.NewPCG(1, 2))
+			for range 500 {
+				_, server := source.Versions()
+				version, began := strconv.Itoa(server+1), time.Now()
+				var gets sync.WaitGroup
+				for range 1 + random.IntN(3) {
+					gets.Go(func() {
+						if _, err := s.GetWithOptions(t.Context(), testKey.Namespace, testKey.Name, GetOptions{NotOlderThan: version}); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				for range random.IntN(8) {
+					runtime.Gosched()
+				}
+				source.Bookmark()
+				gets.Wait()
+				if took := time.Since(began); took > 0 || source.Opens() != 1 {
+					t.Errorf("version %s: a Get took %v, and there were %d streams; want no time and one", version, took, source.Opens())
+					break
+				}
+			}
+		})
+	})
 }

@@ -4,6 +4,10 @@ package objectcache_test
 
 import (
 	"context"
+	"errors"
+	goruntime "runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +15,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/storetest"
 )
 
 // A bookmark says that an object has not changed up to its version. A Get that demands the version has it from memory.
@@ -79,3 +89,65 @@ func TestEventOlderThanABookmark(t *testing.T) {
 		r.stop()
 	})
 }
+
+// leavingTaker ends the goroutine with each bookmark, as t.FailNow in a store of a test does.
+type leavingTaker struct {
+	*storetest.Slot[*corev1.Secret]
+
+	ends *atomic.Bool
+}
+
+func (s leavingTaker) TakeBookmark(string) bool {
+	if s.ends.Load() {
+		goruntime.Goexit()
+	}
+	return true
+}
+
+// A store that ends the goroutine that gives it a bookmark ends its own reflector at most: the other streams of the
+// connection go on.
+func TestTakerEndsTheReaderOfAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true, TLS: true}), stop: func() {}}
+		r.client = r.server.Client()
+		client, err := kubernetes.NewForConfig(resource.ConfigFor(r.server.Config()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets := &listwatch.RESTResource{
+			Client: client.CoreV1().RESTClient(), Name: "secrets",
+			NewObject: func() runtime.Object { return &corev1.Secret{} }, NewList: func() runtime.Object { return &corev1.SecretList{} },
+		}
+		gate := reflector.NewGate(reflector.GateOptions{})
+		slots, ends := map[string]*storetest.Slot[*corev1.Secret]{}, &atomic.Bool{}
+		var running sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, name := range []string{"a", "b"} {
+			r.create(name)
+			slots[name] = storetest.NewSlot[*corev1.Secret](types.NamespacedName{Namespace: namespace, Name: name})
+			var store reflector.Store = slots[name]
+			if name == "a" {
+				store = leavingTaker{slots[name], ends}
+			}
+			running.Go(func() {
+				reflector.New(listwatch.FromREST(secrets, namespace, name), store, reflector.Options{Gate: gate}).Run(ctx)
+			})
+		}
+		time.Sleep(3 * time.Minute)
+		ends.Store(true)
+		time.Sleep(3 * time.Minute)
+		r.update("b", "new")
+		began := time.Now()
+		for string(slots["b"].Load().Object.Data["password"]) != "new" && time.Since(began) < time.Hour {
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the other object had its event after %v, want at once", took)
+		}
+		ends.Store(false)
+		cancel()
+		running.Wait()
+	})
+}
+
+var _ = errors.Is

@@ -4,17 +4,21 @@ package objectcache_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
+	canaries "github.com/refwatch/refwatch/test/canary"
 )
 
 func TestChangesYieldEveryState(t *testing.T) {
@@ -213,7 +217,7 @@ func TestChangesInAnOutage(t *testing.T) {
 			return nil
 		})
 		r.create("sealed", immutable)
-		for i := range 400 {
+		for i := range 100 {
 			r.create("m" + strconv.Itoa(i))
 			r.AddReference(namespace, "m"+strconv.Itoa(i), "pod")
 		}
@@ -236,5 +240,61 @@ func TestChangesInAnOutage(t *testing.T) {
 			}
 		}
 		r.refuse(nil)
+	})
+}
+
+// Issue 13: a Secret has a String method, so that fmt, encoders and loggers printed the
+// object of a Change. They print its key and version only.
+func TestIssue13_ChangePrintsNoObjectData(t *testing.T) {
+	var values canaries.Canaries
+	object := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "tls", ResourceVersion: "5", Annotations: map[string]string{"last": values.New()}},
+		Data:       map[string][]byte{"password": []byte(values.New())},
+	}
+	key := types.NamespacedName{Namespace: namespace, Name: "tls"}
+	change := objectcache.Change[*corev1.Secret]{Key: key, Object: object}
+	for name, value := range map[string]any{
+		"change": change, "pointer": &change, "in a slice": []objectcache.Change[*corev1.Secret]{change}, "in a struct": struct{ Change any }{change},
+	} {
+		values.Check(t, name, canaries.Print(value))
+	}
+	for want, change := range map[string]objectcache.Change[*corev1.Secret]{
+		`default/tls has resource version "5"`: change,
+		`default/tls was deleted`:              {Key: key, Err: errors.New("gone"), Deleted: true},
+		`default/tls: refused`:                 {Key: key, Err: errors.New("refused")},
+		`default/tls: no object`:               {Key: key},
+	} {
+		if got := change.String(); got != want {
+			t.Errorf("String: got %s, want %s", got, want)
+		}
+	}
+}
+
+// A Change has the version of the object; after its deletion that of the deletion, which is newer.
+func TestChangeHasTheVersion(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		created := r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		ctx, cancel := context.WithCancel(t.Context())
+		versions := make(chan string, 10)
+		go func() {
+			defer close(versions)
+			for change := range r.Changes(ctx) {
+				versions <- change.ResourceVersion
+			}
+		}()
+		if got := <-versions; got != created.ResourceVersion {
+			t.Errorf("the object: got version %q, want %q", got, created.ResourceVersion)
+		}
+		synctest.Wait()
+		r.remove("tls")
+		got := <-versions
+		if order, err := cache.CompareVersions(got, created.ResourceVersion); err != nil || order <= 0 {
+			t.Errorf("its deletion: got version %q, want one after %q", got, created.ResourceVersion)
+		}
+		cancel()
+		for range versions {
+			t.Error("got another change")
+		}
 	})
 }

@@ -5,15 +5,12 @@ package objectcache_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
@@ -79,40 +76,3 @@ func answer(w *watch.FakeWatcher, uid types.UID, version string) {
 type supported struct{ *fake.Clientset }
 
 func (supported) IsWatchListSemanticsUnSupported() bool { return false }
-
-// lateTransport holds responses back that the server has sent.
-type lateTransport struct {
-	http.RoundTripper
-
-	held atomic.Pointer[chan struct{}]
-}
-
-// client returns a client that uses t.
-func (t *lateTransport) client(r *rig) kubernetes.Interface {
-	config := r.server.Config()
-	config.Wrap(func(base http.RoundTripper) http.RoundTripper {
-		t.RoundTripper = base
-		return t
-	})
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return client
-}
-
-// hold holds each response back until release is called.
-func (t *lateTransport) hold() (release func()) {
-	held := make(chan struct{})
-	t.held.Store(&held)
-	return func() { t.held.Store(nil); close(held) }
-}
-
-func (t *lateTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	held := t.held.Load()
-	response, err := t.RoundTripper.RoundTrip(request)
-	if held != nil {
-		<-*held
-	}
-	return response, err
-}

@@ -14,9 +14,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 // demand calls GetWithOptions with a time-out of a minute.
@@ -173,45 +175,6 @@ func TestLiveGetsWithoutAStream(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestLiveGetReturnsTheRefusal(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.referenced("tls")
-		r.refuse(forbidden())
-		began := time.Now()
-		_, err := r.demand("tls", objectcache.GetOptions{Live: true})
-		if !errors.Is(err, objectcache.ErrNotSynced) || !apierrors.IsForbidden(err) {
-			t.Errorf("live: got %v, want ErrNotSynced and the refusal", err)
-		}
-		if took := time.Since(began); took < time.Second || took > 5*time.Second {
-			t.Errorf("live: took %v, want the grace of a second, and little more", took)
-		}
-		r.mustGet("tls") // the last known state
-	})
-}
-
-func TestLiveGetBeforeRun(t *testing.T) {
-	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.create("tls")
-		r.AddReference(namespace, "tls", "pod")
-		if _, err := r.demand("tls", objectcache.GetOptions{Live: true}); !errors.Is(err, objectcache.ErrNotStarted) {
-			t.Errorf("before Run: got %v, want ErrNotStarted", err)
-		}
-		done := make(chan error)
-		go func() {
-			_, err := r.demand("tls", objectcache.GetOptions{Live: true})
-			done <- err
-		}()
-		time.Sleep(10 * time.Second)
-		r.run()
-		if err := <-done; err != nil {
-			t.Errorf("Run meanwhile: got %v, want the object", err)
-		}
-		if got := r.opens("tls"); got != 1 {
-			t.Errorf("reads: got %d, want 1", got)
-		}
-	})
 }
 
 func TestGetNotOlderThan(t *testing.T) {
@@ -373,5 +336,43 @@ func TestTryGetAsksForTheObject(t *testing.T) {
 		if _, err := r.TryGet(namespace, "tls"); err != nil {
 			t.Errorf("afterwards: got %v, want the object", err)
 		}
+	})
+}
+
+// A Get has the version of a GET beside a slow first read.
+func TestGetNotOlderThanAHedgedRead(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		gets := r.slowOpenings(time.Hour)
+		version := r.create("tls").ResourceVersion
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		began := time.Now()
+		_, err := r.demand("tls", objectcache.GetOptions{NotOlderThan: version})
+		if took := time.Since(began); err != nil || took > 0 || gets.Load() != 1 {
+			t.Errorf("got error %v after %v and %d GETs, want the object in memory, of one GET", err, took, gets.Load())
+		}
+	})
+}
+
+// A read shows that an object without a stream has not changed up to a version. A Get that demands the version has it,
+// although the object is read again at once for a new owner.
+func TestGetNotOlderThanWithANewOwner(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("fixed", immutable)
+		r.AddReference(namespace, "fixed", "pod-1")
+		r.mustGet("fixed")
+		version := r.create("other").ResourceVersion
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			if request.Verb == "list" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		owner := time.AfterFunc(500*time.Millisecond, func() { r.AddReference(namespace, "fixed", "pod-2") })
+		defer owner.Stop()
+		if _, err := r.demand("fixed", objectcache.GetOptions{NotOlderThan: version}); err != nil {
+			t.Errorf("got %v, want the object, as it was read", err)
+		}
+		r.server.Intercept(nil)
 	})
 }

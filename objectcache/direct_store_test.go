@@ -141,25 +141,3 @@ func TestDirectReadsAtATime(t *testing.T) {
 		}
 	})
 }
-
-// Reads that hang keep the others waiting for as long as a read may take, and no longer.
-func TestDirectReadsThatHang(t *testing.T) {
-	inBubble(t, objectcache.DirectOptions{}, func(t *testing.T, r *rig) {
-		r.create("good")
-		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-			if request.Name == "bad" {
-				<-ctx.Done()
-			}
-			return nil
-		})
-		for range 40 {
-			go func() { _, _ = r.Get(t.Context(), namespace, "bad") }()
-		}
-		synctest.Wait()
-		began := time.Now()
-		if _, err := r.get("good", time.Minute); err != nil || time.Since(began) > 20*time.Second {
-			t.Errorf("Get: got %v after %v, want the object within 20 s", err, time.Since(began))
-		}
-		time.Sleep(time.Minute)
-	})
-}

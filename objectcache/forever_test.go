@@ -17,7 +17,7 @@ func noTTL() (time.Duration, bool) { return 0, true }
 
 // A negative duration is one without end, in each option.
 func TestNegativeDurations(t *testing.T) {
-	const long = 3 * time.Hour
+	const long = 70 * time.Minute
 	t.Run("watch", func(t *testing.T) {
 		options := objectcache.WatchOptions{IdleTimeout: -1, MaxStaleness: -1, AcquireOnGet: -1, ImmutableRecheck: -1, RefusalGrace: -1}
 		inBubble(t, options, func(t *testing.T, r *rig) {

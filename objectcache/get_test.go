@@ -146,19 +146,6 @@ func TestGetReturnsTheCauseOfTheContext(t *testing.T) {
 	})
 }
 
-// The Node authorizer refuses until it has seen a new binding. Get waits for that.
-func TestGetWaitsOutAShortRefusal(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.create("tls")
-		r.refuse(forbidden())
-		r.AddReference(namespace, "tls", "pod")
-		time.AfterFunc(300*time.Millisecond, func() { r.refuse(nil) })
-		if _, err := r.get("tls", time.Minute); err != nil {
-			t.Errorf("got %v, want the object once the refusal ended", err)
-		}
-	})
-}
-
 // Get does not return an old refusal. It waits for a new one or for the object.
 func TestPeerBug07_DemandEndsTheBackoff(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
@@ -189,21 +176,6 @@ func TestGraceStartsWithGet(t *testing.T) {
 		time.AfterFunc(250*time.Millisecond, func() { r.refuse(nil) })
 		if _, err := r.get("tls", time.Minute); err != nil {
 			t.Errorf("got %v, want the object: the refusal ended within the grace", err)
-		}
-	})
-}
-
-// Get does not return an old refusal while the server takes long to answer.
-func TestOldRefusalIsNotReturned(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.create("tls")
-		r.refuse(forbidden())
-		r.AddReference(namespace, "tls", "pod")
-		r.untilRefusalIsOld()
-		release := r.holdBack("watch")
-		time.AfterFunc(5*time.Second, release)
-		if _, err := r.get("tls", time.Minute); err != nil {
-			t.Errorf("got %v, want the object once the server answered", err)
 		}
 	})
 }
@@ -264,7 +236,7 @@ func TestGetEndsWithItsContext(t *testing.T) {
 		r.AddReference(namespace, "tls", "pod")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := r.async(ctx, "tls")
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 		select {
 		case got := <-done:
 			t.Fatalf("returned %v, want it to wait for as long as ctx allows", got.err)
@@ -275,58 +247,6 @@ func TestGetEndsWithItsContext(t *testing.T) {
 			t.Errorf("got %v, want Canceled", got.err)
 		}
 	})
-}
-
-// Get returns the last known state during an outage, however long.
-func TestGetDuringAnOutage(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.create("tls")
-		r.AddReference(namespace, "tls", "pod")
-		r.mustGet("tls")
-		r.refuse(unavailable())
-		r.server.CloseStreams(nil)
-		time.Sleep(time.Hour)
-		r.mustGet("tls")
-		status, _ := r.Status(namespace, "tls")
-		if age := time.Since(status.LastContact); status.Phase != objectcache.PhaseNotUpdated || age < time.Hour {
-			t.Errorf("status: got %+v (age %v), want NotUpdated and the age of the state", status, age)
-		}
-		if !apierrors.IsServiceUnavailable(status.LastError) {
-			t.Errorf("last error: got %v, want the outage", status.LastError)
-		}
-	})
-}
-
-func TestGetInvalidNames(t *testing.T) {
-	tests := map[string][2]string{
-		"empty name":      {namespace, ""},
-		"empty namespace": {"", "tls"},
-		"path":            {namespace, "../tls"},
-		"query":           {namespace, "tls?watch=1"},
-		"upper case":      {namespace, "TLS"},
-		"too long":        {namespace, strings.Repeat("a", 254)},
-		"namespace path":  {"../kube-system", "tls"},
-		"selector":        {namespace, "a,metadata.name=b"},
-	}
-	for name, key := range tests {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				r.AddReference(key[0], key[1], "pod")
-				_, err := r.Get(t.Context(), key[0], key[1])
-				if !errors.Is(err, objectcache.ErrInvalidName) {
-					t.Errorf("got %v, want ErrInvalidName", err)
-				}
-				if text := "namespace: may not be empty: the kind is used as namespaced"; strings.Contains(err.Error(), text) != (key[0] == "") {
-					t.Errorf("got %v, want %q only without a namespace", err, text)
-				}
-				r.DeleteReference(key[0], key[1], "pod")
-				synctest.Wait()
-				if got := len(r.server.Requests()); got != 0 {
-					t.Errorf("requests: got %d, want none for an invalid name", got)
-				}
-			})
-		})
-	}
 }
 
 func TestGetDoesNotAllocate(t *testing.T) {

@@ -4,7 +4,6 @@ package objectcache_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -51,20 +50,6 @@ func TestHedgedReadAndANewOwner(t *testing.T) {
 		began := time.Now()
 		if _, err := r.get("tls", 10*time.Minute); err != nil || time.Since(began) > 5*time.Second {
 			t.Errorf("Get: took %v, and got %v, want the object within 5 s", time.Since(began), err)
-		}
-	})
-}
-
-// A state that gets too old while the opening hangs is read again.
-func TestHedgedReadThatGetsTooOld(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{MaxStaleness: 10 * time.Second}, func(t *testing.T, r *rig) {
-		r.create("tls")
-		r.slowOpenings(time.Hour)
-		r.AddReference(namespace, "tls", "pod")
-		r.mustGet("tls")
-		time.Sleep(time.Minute)
-		if _, err := r.get("tls", 10*time.Second); err != nil {
-			t.Errorf("got %v, want the object by another GET", err)
 		}
 	})
 }
@@ -185,26 +170,6 @@ func TestHedgedReadAndALongRetryAfter(t *testing.T) {
 	})
 }
 
-// A client gets the right to get objects: the GETs begin in the end.
-func TestHedgedReadThatIsAllowedLater(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.slowOpenings(95 * time.Millisecond)
-		var allowed atomic.Bool
-		r.server.Authorize(func(request apiserver.Request) bool { return request.Verb != "get" || allowed.Load() })
-		r.create("first")
-		r.create("second")
-		r.AddReference(namespace, "first", "pod")
-		r.mustGet("first")
-		allowed.Store(true)
-		time.Sleep(24 * time.Hour)
-		r.AddReference(namespace, "second", "pod")
-		r.mustGet("second")
-		if got := r.requests("get", "second"); got != 1 {
-			t.Errorf("GETs a day later: got %d, want 1", got)
-		}
-	})
-}
-
 // The state of a GET and the same one of the stream are one: Changes yields it once.
 func TestHedgedReadAndTheOpeningAreOneChange(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Secret){
@@ -230,27 +195,51 @@ func TestHedgedReadAndTheOpeningAreOneChange(t *testing.T) {
 	}
 }
 
-// The last reference goes, and Run ends, while hedged reads are under way.
-func TestHedgedReadsEndWithRun(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.server.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status { <-ctx.Done(); return nil })
-		done := r.async(t.Context(), "tls")
-		if got := <-done; !errors.Is(got.err, objectcache.ErrNotRegistered) {
-			t.Errorf("got %v", got.err)
-		}
-		for i := range 8 {
-			r.AddReference(namespace, fmt.Sprint("tls-", i), "pod")
-		}
-		var gets sync.WaitGroup
-		for i := range 8 {
-			gets.Go(func() { _, _ = r.Get(t.Context(), namespace, fmt.Sprint("tls-", i)) })
-		}
-		time.Sleep(2500 * time.Millisecond)
-		began := time.Now()
-		r.stop()
-		gets.Wait()
-		if took := time.Since(began); took > 100*time.Millisecond {
-			t.Errorf("Run took %v to end", took)
-		}
-	})
+// A GET beside the first read has brought an object. Then the server is restored from a backup without it. A Get whose
+// read begins after that does not return the object that is lost.
+func TestReadBehindAHedgedRead(t *testing.T) {
+	for name, get := range map[string]func(*rig) (*corev1.Secret, error){
+		"live": func(r *rig) (*corev1.Secret, error) { return r.demand("tls", objectcache.GetOptions{Live: true}) },
+		"age": func(r *rig) (*corev1.Secret, error) {
+			time.Sleep(20 * time.Millisecond)
+			return r.demand("tls", objectcache.GetOptions{MaxStaleness: 10 * time.Millisecond})
+		},
+		"new owner": func(r *rig) (*corev1.Secret, error) {
+			r.AddReference(namespace, "tls", "new")
+			return r.get("tls", 10*time.Second)
+		},
+		"first Get of another reference": func(r *rig) (*corev1.Secret, error) {
+			r.DeleteReference(namespace, "tls", "pod")
+			r.AddReference(namespace, "tls", "pod")
+			return r.get("tls", 10*time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				backup := r.server.Snapshot()
+				r.create("tls")
+				gate := make(chan struct{})
+				r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+					if request.Verb == "get" {
+						return nil
+					}
+					<-gate
+					return &unavailable().ErrStatus
+				})
+				r.AddReference(namespace, "tls", "pod")
+				r.mustGet("tls") // by the GET
+				r.server.Restore(backup)
+				close(gate)
+				synctest.Wait()
+				r.server.Intercept(nil)
+				if got, err := get(r); !apierrors.IsNotFound(err) {
+					t.Errorf("got %v, %v, want NotFound: the read began after the restore", got, err)
+				}
+				time.Sleep(time.Minute)
+				if got, err := r.get("tls", time.Second); !apierrors.IsNotFound(err) {
+					t.Errorf("a minute later: got %v, %v, want NotFound", got, err)
+				}
+			})
+		})
+	}
 }

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
@@ -90,42 +88,6 @@ func TestHedgedReadsAndATransformThatPanics(t *testing.T) {
 	})
 }
 
-// 100 references, and a lagging watch cache: Gets alone have their objects, and the streams
-// go on from there when it catches up.
-func TestHedgedReadsWhileTheServerLags(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		for i := range 100 {
-			r.create(fmt.Sprint("tls-", i))
-		}
-		r.server.Lag(3 * time.Second)
-		for i := range 100 {
-			name := fmt.Sprint("tls-", i)
-			r.update(name, "new")
-			r.AddReference(namespace, name, "pod")
-			r.wantValue("while it lags", name, "new")
-		}
-		for range 200 {
-			time.Sleep(time.Second)
-			for i := range 100 {
-				if s, err := r.TryGet(namespace, fmt.Sprint("tls-", i)); err != nil || string(s.Data["password"]) != "new" {
-					t.Fatalf("tls-%d: %v", i, err)
-				}
-			}
-		}
-		r.server.CatchUp()
-		time.Sleep(time.Minute)
-		for i := range 100 {
-			name := fmt.Sprint("tls-", i)
-			r.update(name, "newest")
-			time.Sleep(10 * time.Millisecond)
-			r.wantValue("at last", name, "newest")
-		}
-		if status, _ := r.Status(namespace, "tls-5"); status.Phase != objectcache.PhaseServing {
-			t.Errorf("%+v", status)
-		}
-	})
-}
-
 // Gets that demand a read of their own while the opening hangs get it by a GET.
 func TestHedgedReadsThatAreDemanded(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
@@ -142,106 +104,6 @@ func TestHedgedReadsThatAreDemanded(t *testing.T) {
 			if err != nil || string(s.Data["password"]) != "new" {
 				t.Errorf("%s: got %v, want the new object by a GET", name, err)
 			}
-		}
-	})
-}
-
-// The object is deleted, and created again, at each moment of a GET and an opening that
-// answer what they read a while ago.
-func TestHedgedReadOfAnObjectThatIsRecreatedAtAnyMoment(t *testing.T) {
-	for moment := time.Duration(0); moment < 140*time.Millisecond; moment += 5 * time.Millisecond {
-		for _, again := range []bool{false, true} {
-			t.Run(fmt.Sprint(moment, again), func(t *testing.T) {
-				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-					r.create("tls")
-					r.server.Rewrite(apiserver.Rewriter{Event: late, Object: func(ctx context.Context, request apiserver.Request, object runtime.Object) runtime.Object {
-						if request.Verb == "get" {
-							sleepFor(ctx, 20*time.Millisecond)
-						}
-						return object
-					}})
-					var group sync.WaitGroup
-					group.Go(func() {
-						time.Sleep(moment)
-						r.remove("tls")
-						if again {
-							r.create("tls")
-							r.update("tls", "new")
-						}
-					})
-					r.AddReference(namespace, "tls", "pod")
-					gone := false
-					for range 200 {
-						_, err := r.get("tls", time.Second)
-						if gone && !again && err == nil {
-							t.Fatal("the object came back")
-						}
-						gone = gone || err != nil
-						time.Sleep(time.Millisecond)
-					}
-					group.Wait()
-					time.Sleep(time.Second)
-					if again {
-						r.wantValue("at last", "tls", "new")
-					} else if _, err := r.get("tls", time.Second); err == nil {
-						t.Error("got the object that was deleted")
-					}
-				})
-			})
-		}
-	}
-}
-
-// An object that needs no stream was read by a GET, and its list has failed. A later refusal
-// of the list does not take it away: "if a read fails, Get returns the object in memory".
-func TestHedgedReadOfAnObjectWithoutAStreamIsKept(t *testing.T) {
-	for first, status := range map[string]*metav1.Status{"503 first": &unavailable().ErrStatus, "403 at once": &forbidden().ErrStatus} {
-		t.Run(first, func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				var answer atomic.Pointer[metav1.Status]
-				answer.Store(status)
-				r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-					if request.Verb == "list" || request.Verb == "watch" {
-						sleepFor(ctx, 50*time.Millisecond)
-						return answer.Load()
-					}
-					return nil
-				})
-				r.create("tls", immutable)
-				r.AddReference(namespace, "tls", "pod")
-				r.mustGet("tls")
-				time.Sleep(5 * time.Second)
-				answer.Store(&forbidden().ErrStatus)
-				r.AddReference(namespace, "tls", "other")
-				time.Sleep(time.Hour)
-				if _, err := r.get("tls", 10*time.Second); err != nil {
-					t.Errorf("got %v, want the object in memory", err)
-				}
-			})
-		})
-	}
-}
-
-// After a Retry-After the opening hangs: the GET comes within 5 s.
-func TestHedgedReadAfterARetryAfter(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.create("tls")
-		var asked atomic.Bool
-		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-			if request.Verb != "list" && request.Verb != "watch" {
-				return nil
-			}
-			if !asked.Swap(true) {
-				return &apierrors.NewTooManyRequests("slow down", 1).ErrStatus
-			}
-			<-ctx.Done()
-			return nil
-		})
-		r.AddReference(namespace, "tls", "pod")
-		began := time.Now()
-		r.mustGetWithin("tls", time.Hour)
-		if took := time.Since(began); took > 6*time.Second {
-			t.Errorf("took %v, want 1 s and at most 5 s", took)
 		}
 	})
 }

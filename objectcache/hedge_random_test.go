@@ -129,6 +129,18 @@ func runInAnyOrder(t *testing.T, r *rig, random *rand.Rand, seed uint64) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var group sync.WaitGroup
+	group.Go(func() { // a follower
+		yielded := map[string]int{}
+		for c := range r.Changes(ctx) {
+			name := c.Key.Name
+			if err := history[name].saw(c.Object, c.Err, yielded[name]); err != nil {
+				t.Errorf("seed %d: Changes of %s: %v", seed, name, err)
+			}
+			if c.Err == nil {
+				yielded[name], _ = strconv.Atoi(string(c.Object.Data["password"]))
+			}
+		}
+	})
 	for _, name := range names {
 		w := history[name]
 		group.Go(func() { // writes
@@ -185,116 +197,6 @@ func runInAnyOrder(t *testing.T, r *rig, random *rand.Rand, seed uint64) {
 		})
 	}
 	group.Wait()
-}
-
-// Gets beside Changes, during the first seconds of references: no state goes back, from the
-// one to the other either, and in the end all have the newest state.
-func TestHedgedReadsBesideChanges(t *testing.T) {
-	for seed := range randomSeeds() {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 11))
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) { runBesideChanges(t, r, random) })
-		})
-	}
-}
-
-func runBesideChanges(t *testing.T, r *rig, random *rand.Rand) {
-	var mu sync.Mutex
-	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return random.IntN(n) }
-	slow := func(ctx context.Context) { sleepFor(ctx, time.Duration(roll(100)*roll(2))*time.Millisecond) }
-	r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-		if request.Verb == "list" || request.Verb == "watch" || request.Verb == "get" {
-			slow(ctx)
-			if roll(20) == 0 {
-				return &unavailable().ErrStatus
-			}
-		}
-		return nil
-	})
-	r.server.Rewrite(apiserver.Rewriter{
-		Event: func(ctx context.Context, _ apiserver.Request, event watch.Event) []watch.Event {
-			slow(ctx)
-			return []watch.Event{event}
-		},
-		Object: func(ctx context.Context, request apiserver.Request, object runtime.Object) runtime.Object {
-			if request.Verb == "get" || request.Verb == "list" {
-				slow(ctx)
-			}
-			return object
-		},
-	})
-	var all sync.Map // string to *writes
-	s := r.subscribe()
-	defer s.stop()
-	check := func(what, name string, secret *corev1.Secret, err error, from int) {
-		if w, ok := all.Load(name); ok {
-			if err := w.(*writes).saw(secret, err, from); err != nil {
-				t.Errorf("%s %s: %v", what, name, err)
-			}
-		}
-	}
-	go func() {
-		yielded := map[string]int{}
-		for {
-			select {
-			case <-s.done:
-				return
-			case c := <-s.changes:
-				check("Change", c.Key.Name, c.Object, c.Err, yielded[c.Key.Name])
-				if c.Err == nil {
-					yielded[c.Key.Name], _ = strconv.Atoi(string(c.Object.Data["password"]))
-				}
-			}
-		}
-	}()
-	var group sync.WaitGroup
-	for i := range 20 {
-		name := fmt.Sprint("tls-", i)
-		w := &writes{exists: []bool{false}}
-		all.Store(name, w)
-		secrets := r.client.CoreV1().Secrets(namespace)
-		stop := time.Now().Add(3 * time.Second)
-		group.Go(func() {
-			for exists := false; time.Now().Before(stop); {
-				time.Sleep(time.Duration(roll(50)) * time.Millisecond)
-				next := !exists || roll(4) > 0
-				w.mu.Lock()
-				at := len(w.exists)
-				w.exists = append(w.exists, next)
-				w.mu.Unlock()
-				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"password": []byte(strconv.Itoa(at))}}
-				switch {
-				case !next:
-					_ = secrets.Delete(t.Context(), name, metav1.DeleteOptions{})
-				case exists:
-					_, _ = secrets.Update(t.Context(), secret, metav1.UpdateOptions{})
-				default:
-					_, _ = secrets.Create(t.Context(), secret, metav1.CreateOptions{})
-				}
-				exists = next
-			}
-		})
-		group.Go(func() {
-			time.Sleep(time.Duration(roll(100)) * time.Millisecond)
-			added := max(0, w.last()-1)
-			r.AddReference(namespace, name, "pod")
-			for time.Now().Before(stop) {
-				from := max(added, w.mayShow())
-				secret, err := r.get(name, time.Second)
-				check("Get", name, secret, err, from)
-				time.Sleep(time.Duration(roll(20)) * time.Millisecond)
-			}
-		})
-		time.Sleep(time.Duration(roll(1000)) * time.Millisecond)
-	}
-	group.Wait()
-	time.Sleep(time.Minute)
-	for i := range 20 {
-		name := fmt.Sprint("tls-", i)
-		w, _ := all.Load(name)
-		secret, err := r.get(name, time.Second)
-		check("at the end, Get", name, secret, err, w.(*writes).last())
-	}
 }
 
 // A server is restored from a backup at any moment of a hedged read and an opening. All Gets

@@ -13,13 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/clients"
 )
@@ -83,48 +83,6 @@ func TestIssue8OwnersKeepAnImmutableObject(t *testing.T) {
 	}
 }
 
-// A server that has refused reads for long is asked again for a new owner, but after its back-off. Owners that had the
-// object keep it meanwhile.
-func TestOwnersKeepAnImmutableObjectBeforeTheNextRefusal(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
-		uid := r.create("tls", immutable).UID
-		r.AddReference(namespace, "tls", "pod-1")
-		r.within("tls", time.Second, uid)
-		r.refuse(forbidden())
-		r.AddReference(namespace, "tls", "pod-2")
-		for i := range 60 {
-			time.Sleep(100 * time.Millisecond)
-			r.AddReference(namespace, "tls", types.UID(fmt.Sprint("late-", i)))
-			r.within("tls", 2*time.Second, uid)
-			if got, err := r.TryGet(namespace, "tls"); i >= 20 && (err != nil || got.UID != uid) {
-				t.Errorf("TryGet: got %v, %v, want UID %s", got, err, uid)
-			}
-		}
-		r.refuse(nil)
-	})
-}
-
-// A new owner that came soon after a refusal has the previous state when RefusalGrace has passed, and keeps it.
-func TestNewOwnerAfterARefusal(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
-		uid := r.create("tls", immutable).UID
-		r.AddReference(namespace, "tls", "pod-1")
-		r.within("tls", time.Second, uid)
-		r.refuse(forbidden())
-		r.AddReference(namespace, "tls", "pod-2")
-		for i := range 10 {
-			time.Sleep(time.Minute) // the next attempt is then far away
-			r.refusedJustNow("tls")
-			r.AddReference(namespace, "tls", types.UID(fmt.Sprint("new-", i)))
-			time.Sleep(2500 * time.Millisecond)
-			if _, err := r.TryGet(namespace, "tls"); err != nil {
-				t.Error(err)
-			}
-		}
-		r.refuse(nil)
-	})
-}
-
 // refusedJustNow waits until the server has refused a read just now.
 func (r *rig) refusedJustNow(name string) {
 	for {
@@ -136,50 +94,10 @@ func (r *rig) refusedJustNow(name string) {
 	}
 }
 
-// Get returns the previous state to a new owner, and Changes yields it, when RefusalGrace has passed, although no
-// attempt ends then.
-func TestPreviousStateAfterRefusalGrace(t *testing.T) {
-	const grace = 5 * time.Second
-	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1, RefusalGrace: grace}, func(t *testing.T, r *rig) {
-		uid := r.create("tls", immutable).UID
-		r.AddReference(namespace, "tls", "pod-1")
-		r.within("tls", time.Second, uid)
-		subscriber := r.subscribe()
-		defer subscriber.stop()
-		r.refuse(forbidden())
-		r.AddReference(namespace, "tls", "pod-2")
-		refused := time.Now()
-		time.Sleep(time.Second)
-		release := r.holdBack("list")
-		r.refuse(nil)
-		subscriber.seen()
-		r.AddReference(namespace, "tls", "pod-3")
-		want(t, "before RefusalGrace has passed", subscriber.seen())
-		time.Sleep(2200 * time.Millisecond)
-		get := r.async(t.Context(), "tls")
-		time.Sleep(time.Until(refused.Add(grace + 10*time.Millisecond)))
-		select {
-		case got := <-get:
-			if got.err != nil {
-				t.Error(got.err)
-			}
-		default:
-			t.Error("Get waits after RefusalGrace")
-		}
-		if seen := subscriber.seen(); len(seen) != 1 {
-			t.Errorf("after RefusalGrace: got %q, want the object", seen)
-		}
-		if _, err := r.TryGet(namespace, "tls"); err != nil {
-			t.Error(err)
-		}
-		release()
-	})
-}
-
 // Gets that return the previous state expedite the read for a new owner: it follows soon when the server has recovered.
 func TestNewOwnerHasTheObjectSoonAfterRefusals(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
-		for i := range 5 {
+		for i := range 3 {
 			name := fmt.Sprint("tls-", i)
 			uid := r.create(name, immutable).UID
 			r.AddReference(namespace, name, "pod-1")
@@ -254,62 +172,38 @@ func TestIssue8ManyNewOwners(t *testing.T) {
 	})
 }
 
-// An owner that is added while a read is under way needs the next one, also if the server has read the object for the
-// first already.
-func TestNewOwnerDuringALateRead(t *testing.T) {
+// A read that was requested before an owner was added may be older than the object
+// that the owner needs. Get waits for the next read.
+func TestNewOwnerDoesNotGetAnOlderRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late := &lateTransport{}
-		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
-		r.Store = newStore(t, resource.Secrets(late.client(r)), objectcache.WatchOptions{})
-		r.run()
-		r.referenced("tls", immutable)
-		release := late.hold()
-		r.AddReference(namespace, "tls", "pod-1")
-		synctest.Wait() // the server has read the object
-		r.remove("tls")
-		uid := r.create("tls", immutable).UID
-		r.AddReference(namespace, "tls", "pod-2")
-		got := r.async(t.Context(), "tls")
-		release()
-		if result := <-got; result.err != nil || result.secret.UID != uid {
-			t.Errorf("got %v, %v, want the object after the reference", result.secret, result.err)
-		}
-		r.stop()
-	})
-}
-
-// A broken stream is resumed. A server that lags may then send the object from before
-// it was created again, which the new owner must not get.
-func TestIssue8NewOwnerAtALaggingServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first := watch.NewFake()
+		first, second := watch.NewFake(), make(chan struct{})
 		client := supported{fake.NewClientset()}
-		opens := 0
-		client.PrependWatchReactor("secrets", func(action clienttesting.Action) (bool, watch.Interface, error) {
-			w := watch.NewFakeWithChanSize(2, false)
-			switch version := action.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion; {
-			case opens == 0:
-				w = first
-			case version != "":
-				answer(w, "old", "6") // the state before the deletion
-			default:
-				answer(w, "new", "9")
-			}
-			opens++
-			return true, w, nil
+		client.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, watch.Interface, error) {
+			return true, first, nil
 		})
-		r := rigOf(t, clients.FakeSecrets(client), objectcache.WatchOptions{})
-		r.AddReference(namespace, "tls", "pod-1")
+		client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			<-second
+			return true, &corev1.SecretList{
+				ListMeta: metav1.ListMeta{ResourceVersion: "9"},
+				Items:    []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: "new", ResourceVersion: "9"}}},
+			}, nil
+		})
+		store := newStore(t, clients.FakeSecrets(client), objectcache.WatchOptions{})
+		stop := runStore(t.Context(), t, store)
+		store.AddReference(namespace, "tls", "pod-1")
 		synctest.Wait()
-		first.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: "old", ResourceVersion: "5"}})
-		first.Action(watch.Bookmark, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			ResourceVersion: "5", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
-		}})
-		synctest.Wait()
-		r.AddReference(namespace, "tls", "pod-2")
-		first.Stop()
-		time.Sleep(time.Minute)
-		r.within("tls", time.Second, "new")
-		r.stop()
+		store.AddReference(namespace, "tls", "pod-2")
+		var waiting []<-chan result
+		for range 100 {
+			waiting = append(waiting, (&rig{t: t, Store: store}).async(t.Context(), "tls"))
+		}
+		answer(first, "old", "5")
+		close(second)
+		for _, done := range waiting {
+			if got := <-done; got.err != nil || got.secret.UID != "new" {
+				t.Fatalf("got %v, %v, want the new object", got.secret, got.err)
+			}
+		}
+		stop()
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
@@ -263,4 +264,52 @@ func TestCausesOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Goroutines that run at one time count in different stripes, for the most part.
+func TestGoroutinesUseManyStripes(t *testing.T) {
+	var counters getCounters
+	var running, done sync.WaitGroup
+	const goroutines = 4 * stripes
+	running.Add(goroutines)
+	for range goroutines {
+		done.Go(func() {
+			running.Done()
+			running.Wait() // no stack is used twice
+			counters.countAnswer(true)
+		})
+	}
+	done.Wait()
+	used := 0
+	for i := range counters.stripes {
+		if counters.stripes[i].hits.Load() > 0 {
+			used++
+		}
+	}
+	if used < stripes/2 || counters.snapshot()[GetHit] != goroutines {
+		t.Errorf("got %d hits in %d stripes, want %d in at least %d", counters.snapshot()[GetHit], used, goroutines, stripes/2)
+	}
+}
+
+// What each object costs is as large as its size class of the allocator allows: one more field costs each object 16 or
+// 32 bytes.
+func TestSizeOfAnObject(t *testing.T) {
+	for name, test := range map[string]struct{ got, want uintptr }{
+		"entry":       {unsafe.Sizeof(entry[*corev1.Secret]{}), 288},
+		"objectWatch": {unsafe.Sizeof(objectWatch[*corev1.Secret]{}), 64},
+		"view":        {unsafe.Sizeof(view[*corev1.Secret]{}), 48},
+		"Reflector":   {unsafe.Sizeof(reflector.Reflector{}), 480},
+	} {
+		if test.got > test.want {
+			t.Errorf("%s: got %d bytes, want at most %d", name, test.got, test.want)
+		}
+	}
+}
+
+// KeptBackoffs returns of how many objects without references a store keeps the back-off.
+func KeptBackoffs(store Store[*corev1.Secret]) int {
+	s := store.(*WatchStore[*corev1.Secret])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.backoffs.lately) + len(s.backoffs.before)
 }

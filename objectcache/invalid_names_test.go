@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -195,37 +194,6 @@ func TestChangesYieldAnObjectThatCannotExist(t *testing.T) {
 	}
 }
 
-// A thousand references to objects that cannot exist send no request, and delay none that can.
-func TestReferencesToObjectsThatCannotExistDelayNobody(t *testing.T) {
-	for _, strategy := range []string{"watch", "TTL", "a read each Get"} {
-		t.Run(strategy, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, apiserver.Options{InMemory: true}, everyStrategy[strategy])
-				r.create("tls")
-				before := len(r.server.Requests())
-				keys := []types.NamespacedName{keyOf("tls")}
-				for i := range 1000 {
-					keys = append(keys, keyOf(fmt.Sprint("Secret_", i)))
-				}
-				for _, key := range keys {
-					r.AddReference(key.Namespace, key.Name, "pod")
-				}
-				r.run()
-				began := time.Now()
-				if err := objectcache.WaitForSync(t.Context(), r.Store, keys...); err != nil || time.Since(began) > time.Second {
-					t.Errorf("WaitForSync: got %v after %v, want nil at once", err, time.Since(began))
-				}
-				for _, request := range r.server.Requests()[before:] {
-					if strings.Contains(request.Path+request.Name, "Secret_") {
-						t.Errorf("got the request %+v", request)
-					}
-				}
-				r.stop()
-			})
-		})
-	}
-}
-
 // A key without a name, or of the wrong scope, is a mistake of the program, which no user can make. It says nothing
 // about an object: it is not absent, is not counted, and does not sync.
 func TestKeyThatIsAMistake(t *testing.T) {
@@ -266,23 +234,4 @@ func (r *rig) wantMistake(when string, key types.NamespacedName) {
 			r.t.Errorf("%s, %s: got %v, want ErrInvalidName alone", when, get, err)
 		}
 	}
-}
-
-// The keys of a cluster-scoped kind have no namespace: one that has is a mistake. A name that cannot exist is absent.
-func TestClusterScopedObjectThatCannotExist(t *testing.T) {
-	onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
-		nodes := resource.Typed[*corev1.Node, *corev1.NodeList](server.Client().CoreV1().RESTClient(), nodesPath).ClusterScoped()
-		store := newStore(t, nodes, objectcache.WatchOptions{})
-		defer runStore(t.Context(), t, store)()
-		for key, absent := range map[types.NamespacedName]bool{{Namespace: namespace, Name: "node-1"}: false, {Name: "a/b"}: true, {}: false} {
-			store.AddReference(key.Namespace, key.Name, "pod")
-			_, err := store.Get(t.Context(), key.Namespace, key.Name)
-			if synced := store.HasSynced(key.Namespace, key.Name); !errors.Is(err, objectcache.ErrInvalidName) || apierrors.IsNotFound(err) != absent || synced != absent {
-				t.Errorf("%q: got %v, and synced %t; want ErrInvalidName, and NotFound of a synced object: %t", key, err, synced, absent)
-			}
-		}
-		if got := len(server.Requests()); got > 0 {
-			t.Errorf("requests: got %d, want none", got)
-		}
-	})
 }

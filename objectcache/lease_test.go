@@ -3,19 +3,14 @@
 package objectcache_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 func TestAcquireOnGet(t *testing.T) {
@@ -92,45 +87,6 @@ func TestAcquireOnGetBeforeRun(t *testing.T) {
 		time.Sleep(2*time.Minute + time.Second)
 		if _, ok := r.Status(namespace, "tls"); ok {
 			t.Error("the lease has not ended")
-		}
-	})
-}
-
-// Without references by owners many Gets open a stream for each object, and no more.
-func TestAcquireOnGetOfMany(t *testing.T) {
-	manyStreams(t)
-	inBubble(t, objectcache.WatchOptions{AcquireOnGet: time.Minute}, func(t *testing.T, r *rig) {
-		const count = 200
-		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-			if strings.HasPrefix(request.Name, "bad") {
-				return &forbidden().ErrStatus
-			}
-			return nil
-		})
-		done := make(chan error, 4*count)
-		for i := range count {
-			for _, name := range []string{fmt.Sprint("absent-", i), fmt.Sprint("absent-", i), fmt.Sprint("bad-", i%10), fmt.Sprint("bad-", i%10)} {
-				go func() {
-					_, err := r.get(name, time.Minute)
-					if apierrors.IsNotFound(err) || strings.HasPrefix(name, "bad") && apierrors.IsForbidden(err) {
-						err = nil
-					}
-					done <- err
-				}()
-			}
-		}
-		for range 4 * count {
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
-		}
-		synctest.Wait()
-		if streams := r.server.TotalStreams(); streams != count {
-			t.Errorf("streams: got %d, want %d", streams, count)
-		}
-		time.Sleep(2*time.Minute + time.Second)
-		for status := range r.Statuses() {
-			t.Fatalf("%s is still referenced", status.Key)
 		}
 	})
 }

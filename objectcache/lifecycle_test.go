@@ -92,52 +92,6 @@ func TestPeerBug02_RecreatedImmutable(t *testing.T) {
 	})
 }
 
-// If an owner is added while the first read is under way, the object may have been
-// created again after that read. The object is read again for this owner.
-func TestNewOwnerDuringTheRead(t *testing.T) {
-	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		old := r.create("tls", immutable)
-		release := r.holdBack("watch")
-		r.AddReference(namespace, "tls", "pod-1")
-		synctest.Wait()
-		r.AddReference(namespace, "tls", "pod-2")
-		release()
-		r.mustGet("tls")
-		if got := r.reads("tls"); got != 2 {
-			t.Errorf("reads: got %d, want a second one for the second owner", got)
-		}
-		r.AddReference(namespace, "tls", "pod-1")
-		if got := r.reads("tls"); got != 2 {
-			t.Errorf("reads after a second reference of an owner: got %d, want 2", got)
-		}
-		if got := r.mustGet("tls"); got.UID != old.UID {
-			t.Errorf("got UID %s, want %s", got.UID, old.UID)
-		}
-	})
-}
-
-// If an owner is added before the first read, one read is enough.
-func TestNewOwnerBeforeTheRead(t *testing.T) {
-	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.create("tls", immutable)
-		r.refuse(unavailable())
-		r.AddReference(namespace, "tls", "pod-1")
-		time.Sleep(time.Minute)
-		r.AddReference(namespace, "tls", "pod-2")
-		r.refuse(nil)
-		r.mustGetWithin("tls", time.Minute)
-		served := 0
-		for _, request := range r.server.Requests() {
-			if (request.Verb == "list" || request.Query.Has("sendInitialEvents")) && request.Code == 200 {
-				served++
-			}
-		}
-		if served != 1 {
-			t.Errorf("reads: got %d, want 1", served)
-		}
-	})
-}
-
 func TestGetAfterIdle(t *testing.T) {
 	inBubbles(t, objectcache.WatchOptions{IdleTimeout: time.Minute}, func(t *testing.T, r *rig) {
 		r.create("tls")

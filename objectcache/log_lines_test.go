@@ -153,7 +153,7 @@ func TestStreamsThatLastForAShortTime(t *testing.T) {
 		},
 	}
 	for name, begin := range tests {
-		for number, lasting := range map[int]time.Duration{1: 20 * time.Minute, 30: 2 * time.Minute, 1000: time.Minute} {
+		for number, lasting := range map[int]time.Duration{1: 20 * time.Minute, 30: 2 * time.Minute, 300: time.Minute} {
 			if number > 1 && raceEnabled || number > 30 && (testing.Short() || name != "RST_STREAM") {
 				continue // it takes long
 			}
@@ -198,20 +198,6 @@ func every(pace time.Duration, f func()) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// A restart of the server is no front end that ends streams.
-func TestRestartsAreNoShortStreams(t *testing.T) {
-	withLines(t, objectcache.WatchOptions{}, func(t *testing.T, r *lineRig) {
-		r.addMany(50)
-		for range 5 {
-			r.closeConnections()
-			time.Sleep(10 * time.Minute)
-		}
-		if got := count(r.lines(), "Streams last"); got != 0 {
-			t.Errorf("lines: got %d, want 0", got)
-		}
-	})
-}
-
 // Each state of objects that the log has at level 0 has an end there, of as many objects, and few of many.
 func TestEachStateInTheLogHasAnEnd(t *testing.T) {
 	const begin, end, gone = "Cannot read the object", "The object can be read again", "The object is not read any more"
@@ -220,7 +206,10 @@ func TestEachStateInTheLogHasAnEnd(t *testing.T) {
 		"unauthorized": failings()["unauthorized"], "not served": failings()["not served"],
 	} {
 		for _, number := range []int{1, 200} {
-			if number > 1 && name != "500" && name != "hanging" {
+			if number > 1 && (raceEnabled || testing.Short()) {
+				continue // it takes long
+			}
+			if number > 1 && name != "500" {
 				number = 30
 			}
 			t.Run(fmt.Sprintf("%s, %d", name, number), func(t *testing.T) {
@@ -228,7 +217,7 @@ func TestEachStateInTheLogHasAnEnd(t *testing.T) {
 					r.server.Intercept(fails.intercept)
 					r.server.Wrap(fails.wrap)
 					r.addMany(number)
-					time.Sleep(5 * time.Minute)
+					time.Sleep(2 * time.Minute)
 					began := count(r.lines(), begin)
 					if began == 0 || began > 20 {
 						t.Errorf("lines that begin: got %d, want 1 to 20", began)

@@ -47,29 +47,6 @@ func (r *rig) answerAfter(name string, takes time.Duration) {
 	})
 }
 
-// One lost answer, of the read for a new owner, took an object without a stream from all
-// its owners for a minute.
-func TestLostAnswerTakesNoObjectFromItsOwners(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.create("tls", immutable)
-		r.AddReference(namespace, "tls", "pod-1")
-		r.mustGet("tls")
-		time.Sleep(time.Minute)
-		r.loseAnswers("tls", 1)
-		r.AddReference(namespace, "tls", "pod-2")
-		failed := 0
-		for range 600 {
-			if _, err := r.TryGet(namespace, "tls"); err != nil {
-				failed++
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		if failed > 20 {
-			t.Errorf("TryGet in the minute after the lost answer: got %d of 600 failed, want only those of the first two seconds", failed)
-		}
-	})
-}
-
 // A Get of a new owner waits for 1.5 to 3 s for the answer that was lost, and then returns
 // the previous object.
 func TestGetAfterALostAnswerReturnsThePreviousObject(t *testing.T) {
@@ -107,52 +84,33 @@ func TestSlowAnswerIsNotALostOne(t *testing.T) {
 
 // While a Get waits, a request without an answer is given up after 5 s, and then after
 // twice as long each time.
-func TestLostAnswerIsAskedForAgainWhileAGetWaits(t *testing.T) {
+func TestLostAnswerIsAskedForAgain(t *testing.T) {
 	tests := map[string]struct {
 		lost   int32
+		lists  bool          // which only Get can give up: the transport sends watches again, and no lists
+		late   time.Duration // until the Get comes
 		within time.Duration // 5, 15, 35 s of waiting, and the pauses
 	}{
-		"one":   {1, 7 * time.Second},
-		"two":   {2, 19 * time.Second},
-		"three": {3, 41 * time.Second},
+		"one":        {lost: 1, within: 7 * time.Second},
+		"two":        {lost: 2, within: 19 * time.Second},
+		"three":      {lost: 3, within: 41 * time.Second},
+		"two lists":  {lost: 2, lists: true, within: 19 * time.Second},
+		"a late Get": {lost: 1, late: 30 * time.Second, within: 2 * time.Second},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				r.create("other")
-				r.AddReference(namespace, "other", "pod-1")
-				r.mustGet("other")
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: test.lists}, objectcache.WatchOptions{})
+				r.run()
 				r.create("tls")
 				r.loseAnswers("tls", test.lost)
 				r.AddReference(namespace, "tls", "pod-1")
+				time.Sleep(test.late)
 				r.mustGetWithin("tls", test.within)
+				r.stop()
 			})
 		})
 	}
-}
-
-// The same for a list, which only Get can give up: the transport sends watches again, and no lists.
-func TestLostAnswerToAListIsAskedForAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: true}, objectcache.WatchOptions{})
-		r.run()
-		r.create("tls")
-		r.loseAnswers("tls", 2)
-		r.AddReference(namespace, "tls", "pod-1")
-		r.mustGetWithin("tls", 19*time.Second)
-		r.stop()
-	})
-}
-
-// A Get that comes later than the request does not wait for longer.
-func TestLostAnswerIsAskedForAgainWhenAGetComes(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.create("tls")
-		r.loseAnswers("tls", 1)
-		r.AddReference(namespace, "tls", "pod-1")
-		time.Sleep(30 * time.Second)
-		r.mustGetWithin("tls", 2*time.Second)
-	})
 }
 
 // A server whose answers take long gets the time that it needs, and few requests are in

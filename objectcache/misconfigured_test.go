@@ -113,9 +113,6 @@ var misconfigurations = map[string]struct {
 	"a line of a header that is none": {func(t *testing.T) *rest.Config {
 		return &rest.Config{Host: newServer(t, answersRaw("HTTP/1.1 200 OK\r\ncanary\r\n\r\n")).URL}
 	}, "malformed MIME header"},
-	"a header that is too long": {func(t *testing.T) *rest.Config {
-		return &rest.Config{Host: newServer(t, answersRaw("HTTP/1.1 200 OK\r\n"+strings.Repeat("A: "+strings.Repeat("x", 1000)+"\r\n", 11<<10)+"\r\n")).URL}
-	}, "server response headers exceeded"},
 }
 
 // Whatever is wrong with a config, the error of Get has the cause that client-go shows, with each strategy and client.

@@ -4,7 +4,6 @@ package objectcache_test
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -150,68 +149,4 @@ func testAnswers[T cache.Object](t *testing.T, name, kind string, resource schem
 			})
 		})
 	}
-}
-
-// A GET that is answered with another kind is ErrMalformed.
-func TestGetOfAnotherKind(t *testing.T) {
-	testGet(t, "Dynamic", "Widget", widgets, func(t *testing.T, s *apiserver.Server) resource.Resource[untyped] {
-		return clients.Dynamic(dynamicClient(t, s.Config()), widgets)
-	})
-	testGet(t, "untyped", "Widget", widgets, func(_ *testing.T, s *apiserver.Server) resource.Resource[untyped] {
-		return resource.FromConfig[untyped, untypedList](resource.ConfigFor(s.Config()), widgets)
-	})
-	testGet(t, "typed", "Secret", secretsPath, func(t *testing.T, s *apiserver.Server) resource.Resource[*corev1.Secret] {
-		return resource.Secrets(clientOf(t, s))
-	})
-}
-
-func testGet[T cache.Object](t *testing.T, name, kind string, resource schema.GroupVersionResource, client func(*testing.T, *apiserver.Server) resource.Resource[T]) {
-	for strategy, options := range map[string]objectcache.StoreOptions{"direct": objectcache.DirectOptions{}, "TTL": objectcache.TTLOptions{}} {
-		t.Run(name+", "+strategy, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true, CustomResources: customResources})
-				l := &life{server, t, dynamicClient(t, server.Config()).Resource(resource).Namespace(namespace), resource, namespace}
-				l.write(kind, "red")
-				store, err := objectcache.NewStore(client(t, server), options)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer runStore(t.Context(), t, store)()
-				server.Rewrite(apiserver.Rewriter{Object: func(_ context.Context, request apiserver.Request, object runtime.Object) runtime.Object {
-					if request.Verb == "get" {
-						return podLike(object)
-					}
-					return nil
-				}})
-				store.AddReference(namespace, "one", "pod")
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				if got, err := store.Get(ctx, namespace, "one"); !errors.Is(err, cache.ErrMalformed) {
-					t.Errorf("got %v, %v, want ErrMalformed", got, err)
-				}
-			})
-		})
-	}
-}
-
-// An object without a Go type that has a field "items" is no list.
-func TestObjectWithItems(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true, CustomResources: customResources})
-		client := dynamicClient(t, server.Config())
-		object := &unstructured.Unstructured{Object: map[string]any{"items": []any{"a"}}}
-		object.SetGroupVersionKind(widgets.GroupVersion().WithKind("Widget"))
-		object.SetName("one")
-		if _, err := client.Resource(widgets).Namespace(namespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		store := newStore(t, clients.Dynamic(client, widgets), objectcache.WatchOptions{})
-		defer runStore(t.Context(), t, store)()
-		store.AddReference(namespace, "one", "pod")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := store.Get(ctx, namespace, "one"); err != nil {
-			t.Errorf("got %v, want the object", err)
-		}
-	})
 }

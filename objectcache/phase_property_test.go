@@ -22,7 +22,7 @@ import (
 )
 
 // The phase is what a Get returns that cannot wait, in each strategy, whatever happens to the object, its owners and
-// the server. Status.Synced, NotUpdatedSince and ChangedAt agree with it.
+// the server. HasSynced, Status.Synced, NotUpdatedSince and ChangedAt agree with it.
 func TestPhaseIsWhatGetReturns(t *testing.T) {
 	ttl := objectcache.TTLOptions{TTL: 20 * time.Second, NotFoundTTL: 5 * time.Second}
 	bounded := ttl
@@ -36,7 +36,7 @@ func TestPhaseIsWhatGetReturns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := map[objectcache.Phase]int{}
-			for seed := range uint64(4) {
+			for seed := range uint64(max(2, fewer(4))) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: seed%2 == 1}, options)
 					r.run()
@@ -185,6 +185,12 @@ func (w *phaseWalk) write() string {
 func (w *phaseWalk) check() {
 	synctest.Wait()
 	status, referenced := w.Status(namespace, "tls")
+	store := w.Store.(interface {
+		HasSynced(namespace, name string) bool
+	})
+	if got := store.HasSynced(namespace, "tls"); got != status.Synced {
+		w.t.Errorf("HasSynced is %v, and the status is %+v", got, status)
+	}
 	get := w.TryGet
 	if w.random.IntN(2) == 0 {
 		ctx, cancel := context.WithCancel(w.t.Context())

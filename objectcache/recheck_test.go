@@ -93,26 +93,6 @@ func TestRecheckWithoutAChange(t *testing.T) {
 	})
 }
 
-// A recheck that fails is not retried before the next one: no Get waits for it.
-func TestFailedRecheck(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute}, func(t *testing.T, r *rig) {
-		uid := r.create("tls", immutable).UID
-		r.AddReference(namespace, "tls", "pod")
-		r.within("tls", time.Second, uid)
-		r.refuse(forbidden())
-		before := r.reads("tls")
-		time.Sleep(time.Hour)
-		if got := (r.reads("tls") - before) / 2; got < 30 || got > 60 {
-			t.Errorf("rechecks in an hour: got %d, want a list and a watch every one to two minutes", got)
-		}
-		r.within("tls", 0, uid)
-		status, _ := r.Status(namespace, "tls")
-		if status.Phase != objectcache.PhaseNotUpdated || status.Reason != objectcache.ReasonImmutable || !apierrors.IsForbidden(status.LastError) {
-			t.Errorf("status: got %+v, want NotUpdated, Immutable and the cause of the failed recheck", status)
-		}
-	})
-}
-
 // Rechecks do not keep an object from being idle.
 func TestRecheckAndIdleTimeout(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{ImmutableRecheck: time.Minute, IdleTimeout: 5 * time.Minute}, func(t *testing.T, r *rig) {

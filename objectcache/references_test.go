@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -60,37 +58,6 @@ func TestReferencesAreCountedPerOwner(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The counts equal those of a model, for calls in random order.
-func TestReferencesEqualAModel(t *testing.T) {
-	inBubbles(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		random := rand.New(rand.NewPCG(1, 2))
-		model := map[string]map[types.UID]int{"a": {}, "b": {}, "c": {}}
-		names, uids := []string{"a", "b", "c"}, []types.UID{"1", "2", "3"}
-		for range 500 {
-			name, uid := names[random.IntN(3)], uids[random.IntN(3)]
-			if random.IntN(2) == 0 {
-				r.AddReference(namespace, name, uid)
-				model[name][uid]++
-			} else {
-				r.DeleteReference(namespace, name, uid)
-				if model[name][uid]--; model[name][uid] <= 0 {
-					delete(model[name], uid)
-				}
-			}
-			status, _ := r.Status(namespace, name)
-			if want := slices.Sorted(maps.Keys(model[name])); !slices.Equal(status.Owners, want) {
-				t.Fatalf("owners of %s: got %v, want %v", name, status.Owners, want)
-			}
-		}
-		time.Sleep(2 * time.Second) // a reference that is deleted and added again and again pauses
-		for _, name := range names {
-			if got, want := r.streams(name), min(len(model[name]), 1); got != want {
-				t.Errorf("streams of %s: got %d, want %d", name, got, want)
-			}
-		}
-	})
 }
 
 func TestLastReferenceEndsAWaitingGet(t *testing.T) {

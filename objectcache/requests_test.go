@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -98,31 +97,4 @@ func requestsOfAllKinds(t *testing.T, r *rig) []apiserver.Request {
 	store.DeleteReference(namespace, "tls", "pod-3")
 	stop()
 	return slices.DeleteFunc(r.server.Requests(), func(request apiserver.Request) bool { return request.UserAgent != agent })
-}
-
-// client-go does not retry requests: that would hide the cause, and bypass the
-// back-off.
-func TestClientGoDoesNotRetry(t *testing.T) {
-	tests := map[string]struct {
-		refusal *apierrors.StatusError
-		is      func(error) bool
-		most    int // requests within the time
-	}{
-		"throttled":   {apierrors.NewTooManyRequests("slow down", 5), apierrors.IsTooManyRequests, 3},
-		"unavailable": {apierrors.NewTimeoutError("no leader", 1), apierrors.IsTimeout, 10},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				r.refuse(test.refusal)
-				r.AddReference(namespace, "tls", "pod")
-				if _, err := r.get("tls", 10*time.Second); !test.is(err) {
-					t.Errorf("got %v, want the cause", err)
-				}
-				if got := r.opens("tls"); got > test.most {
-					t.Errorf("requests in 10 s: got %d, want at most %d", got, test.most)
-				}
-			})
-		})
-	}
 }

@@ -66,7 +66,7 @@ func TestStartWithoutRights(t *testing.T) {
 				if (err == nil) != test.reads || err != nil && !apierrors.IsForbidden(err) {
 					t.Errorf("Get: got %v, want the object: %t", err, test.reads)
 				}
-				time.Sleep(time.Minute)
+				time.Sleep(20 * time.Second)
 				stop()
 				var lines []string
 				for line := range strings.Lines(logText(logger)) {

@@ -70,16 +70,3 @@ func TestMaxStalenessReopensASilentStream(t *testing.T) {
 		}
 	})
 }
-
-func TestImmutableIsNeverStale(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{MaxStaleness: time.Minute, ImmutableRecheck: -1}, func(t *testing.T, r *rig) {
-		r.create("tls", immutable)
-		r.AddReference(namespace, "tls", "pod")
-		r.mustGet("tls")
-		time.Sleep(time.Hour)
-		r.mustGet("tls")
-		if got := r.opens("tls"); got != 1 {
-			t.Errorf("opens: got %d, want 1", got)
-		}
-	})
-}

@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -28,32 +26,6 @@ func refusing(prefix string, err *apierrors.StatusError) func(apiserver.Request)
 		}
 		return verdict{}
 	}
-}
-
-// Many Gets of refused objects cause few requests.
-func TestGetsOfForbiddenObjectsAreFewRequests(t *testing.T) {
-	crowd(t)
-	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
-		s.answers(refusing("bad", forbidden()))
-		s.references(900, "good")
-		bad := s.references(100, "bad")
-		ctx, stop := context.WithCancel(t.Context())
-		s.loops(ctx, bad, 2*time.Second, 50*time.Millisecond)
-		time.Sleep(10 * time.Second) // new objects are requested more often at first
-		s.reset()
-		time.Sleep(10 * time.Second)
-		all, most := s.requests()
-		t.Logf("requests in 10 s: %d, %d of one object", all, most)
-		if most > 10 {
-			t.Errorf("requests in 10 s: got %d, %d of one object, want at most 1 a second of each", all, most)
-		}
-		s.answers(nil)
-		time.Sleep(2 * time.Second)
-		if got := s.read(bad); got != 100 {
-			t.Errorf("synced 2 s after the grant: got %d, want all 100", got)
-		}
-		stop()
-	})
 }
 
 // Get returns a recent refusal at once.
@@ -131,89 +103,6 @@ func TestGetsDoNotWaitForBadObjects(t *testing.T) {
 		for i := range 10 {
 			s.getAll(s.references(1, fmt.Sprintf("new-%d", i)), time.Second, "Get of a new object")
 			time.Sleep(2 * time.Second)
-		}
-		stop()
-	})
-}
-
-// A throttled resource does not delay other resources with the same gate.
-func TestGetsDoNotWaitForAThrottledKind(t *testing.T) {
-	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
-		s.answers(func(request apiserver.Request) verdict {
-			if request.Resource == "configmaps" {
-				return status(apierrors.NewTooManyRequests("the watch cache is not ready", 30))
-			}
-			return verdict{}
-		})
-		var names []string
-		for i := range 100 {
-			s.configMaps.AddReference(namespace, fmt.Sprintf("config-%d", i), "pod")
-			names = append(names, s.references(9, fmt.Sprintf("tls-%d", i))...)
-		}
-		time.Sleep(10 * time.Second)
-		for i := range 10 {
-			s.getAll(s.references(1, fmt.Sprintf("new-%d", i)), time.Second, "Get of a new Secret")
-			time.Sleep(5 * time.Second)
-		}
-		s.getAll(names, time.Second, "Get of a Secret that was referenced at first")
-	})
-}
-
-// An object whose stream has ended for more than 5 s is never served as if it had one, neither
-// during the back-off nor while the gate is busy.
-func TestPhaseWithoutAStreamIsNotWatching(t *testing.T) {
-	tests := map[string]func(apiserver.Request) verdict{
-		"back-off":    nil,
-		"busy gate":   func(apiserver.Request) verdict { return verdict{hangs: true} },
-		"refused":     refusing("tls", forbidden()),
-		"unreachable": refusing("", unavailable()),
-	}
-	for name, answers := range tests {
-		t.Run(name, func(t *testing.T) {
-			inStorm(t, objectcache.GateOptions{Opens: 1}, func(t *testing.T, s *storm) {
-				names := s.references(20, "tls")
-				time.Sleep(5 * time.Second)
-				s.answers(answers)
-				s.references(2, "other") // occupies the gate if requests hang
-				time.Sleep(10 * time.Millisecond)
-				s.server.CloseStreams(func(request apiserver.Request) bool { return strings.HasPrefix(request.Name, "tls") })
-				wrong, cut := map[objectcache.Phase]int{}, time.Now()
-				for range 600 {
-					synctest.Wait()
-					for _, name := range names {
-						got, _ := s.secrets.Status(namespace, name)
-						if open := s.server.OpenStreams("secrets", types.NamespacedName{Namespace: namespace, Name: name}); open == 0 && isUpdated(got) && got.Reason == "" && time.Since(cut) > 5*time.Second {
-							wrong[got.Phase]++
-						}
-					}
-					time.Sleep(20 * time.Millisecond)
-				}
-				if len(wrong) > 0 {
-					t.Errorf("without a stream: got %v in %d checks, want none", wrong, 600*len(names))
-				}
-			})
-		})
-	}
-}
-
-// Repeated Gets of refused objects do not delay the reopening of other streams.
-func TestGetsOfRefusedObjectsDoNotDelayStreams(t *testing.T) {
-	crowd(t)
-	inStorm(t, objectcache.GateOptions{Opens: 8}, func(t *testing.T, s *storm) {
-		s.answers(refusing("bad", forbidden()))
-		good := s.references(300, "good")
-		bad := s.references(100, "bad")
-		time.Sleep(10 * time.Second)
-		ctx, stop := context.WithCancel(t.Context())
-		s.loops(ctx, bad, 50*time.Millisecond, 50*time.Millisecond)
-		time.Sleep(5 * time.Second)
-		s.server.CloseStreams(func(request apiserver.Request) bool { return request.Name == good[7] || request.Name == good[200] })
-		time.Sleep(5 * time.Second)
-		for _, name := range []string{good[7], good[200]} {
-			if open := s.server.OpenStreams("secrets", types.NamespacedName{Namespace: namespace, Name: name}); open != 1 {
-				got, _ := s.secrets.Status(namespace, name)
-				t.Errorf("%s: got %d streams 5 s after the last ended, and phase %s; want one", name, open, got.Phase)
-			}
 		}
 		stop()
 	})

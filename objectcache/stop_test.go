@@ -5,17 +5,14 @@ package objectcache_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 func hasText(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }
@@ -123,46 +120,5 @@ func TestLastFailureAfterTheEndOfRun(t *testing.T) {
 		if _, err := r.Get(t.Context(), namespace, "tls"); apierrors.IsForbidden(err) {
 			t.Errorf("without references: got %v, want that nothing is kept", err)
 		}
-	})
-}
-
-// A command reads many objects within one deadline.
-func TestOneContextForManyGets(t *testing.T) {
-	const objects = 1000
-	inFailing(t, failings()["503"], objectcache.WatchOptions{}, func(t *testing.T, r *failingRig) {
-		r.begin()
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errTakesTooLong)
-		defer cancel()
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
-		errs := make(chan error, objects)
-		for i := range objects {
-			name := fmt.Sprintf("tls-%d", i)
-			r.AddReference(namespace, name, "pod")
-			go func() {
-				_, err := r.Get(ctx, namespace, name)
-				errs <- err
-			}()
-		}
-		failed := 0
-		for range objects {
-			err := <-errs
-			wantStopped(t, "Get", err, func(err error) bool {
-				return apierrors.IsServiceUnavailable(err) || errors.Is(err, reflector.ErrWaiting) || errors.Is(err, reflector.ErrNoAnswer)
-			})
-			if t.Failed() {
-				break
-			}
-			if apierrors.IsServiceUnavailable(err) {
-				failed++
-			}
-		}
-		if failed < 20 {
-			t.Errorf("Gets with the failure: got %d, want those of the objects that were asked for, 20 at least", failed)
-		}
-		if err := <-ended; err != nil {
-			t.Errorf("Run: got %v, want nil", err)
-		}
-		synctest.Wait()
 	})
 }

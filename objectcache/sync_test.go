@@ -153,53 +153,6 @@ func TestWaitForSyncErrors(t *testing.T) {
 	})
 }
 
-// Synced is set while Get would not wait, and Status changes nothing about that.
-func TestStatusSynced(t *testing.T) {
-	options := objectcache.WatchOptions{IdleTimeout: time.Hour, AcquireOnGet: time.Hour, MaxStaleness: 10 * time.Minute, ImmutableRecheck: -1}
-	beforeRun(t, options, func(t *testing.T, r *rig) {
-		synced := func(when, name string, want bool) {
-			t.Helper()
-			synctest.Wait()
-			got, _ := r.Status(namespace, name)
-			if got.Synced != want {
-				t.Errorf("%s: got synced %v, want %v", when, got.Synced, want)
-			}
-		}
-		r.create("tls")
-		r.create("sealed", immutable)
-		synced("without references", "tls", false)
-		r.AddReference(namespace, "tls", "pod")
-		r.AddReference(namespace, "sealed", "pod")
-		synced("before Run", "tls", false)
-		r.run()
-		synced("watching", "tls", true)
-		synced("immutable", "sealed", true)
-		r.AddReference(namespace, "absent", "pod")
-		synced("absent", "absent", true)
-		releaseList := r.holdBack("list")
-		r.AddReference(namespace, "sealed", "pod-2")
-		synced("immutable, while it is read for a new owner", "sealed", false)
-		releaseList()
-		release := r.holdBack("watch", "list")
-		r.server.CloseStreams(nil)
-		synced("reopening", "tls", true)
-		time.Sleep(11 * time.Minute)
-		synced("too old", "tls", false)
-		release()
-		time.Sleep(30 * time.Second)
-		synced("read again", "sealed", true)
-		synced("fresh again", "tls", true)
-		time.Sleep(5 * time.Hour)
-		synced("idle", "tls", false)
-		if got := r.phase("tls"); got != objectcache.PhaseIdle {
-			t.Errorf("phase: got %s, want Idle: Status is no use", got)
-		}
-		if got, ok := r.Status(namespace, "other"); ok {
-			t.Errorf("Status of an object without references: got %+v, want none", got)
-		}
-	})
-}
-
 // WaitForSync counts no Gets, however many objects it waits for, and counts as none.
 func TestWaitForSyncIsNotCounted(t *testing.T) {
 	for name, options := range map[string]objectcache.StoreOptions{

@@ -53,19 +53,17 @@ func (r *rig) slowestOf(names []string) (slowest time.Duration) {
 // many Gets ask for them, and cause few requests.
 func TestTTLBadNeighboursDelayNobody(t *testing.T) {
 	crowd(t)
+	manyStreams(t)
 	hang := func(ctx context.Context) *metav1.Status { <-ctx.Done(); return nil }
 	fail := func(context.Context) *metav1.Status { return &unavailable().ErrStatus }
-	refuse := func(context.Context) *metav1.Status { return &forbidden().ErrStatus }
 	tests := map[string]struct {
 		answer func(context.Context) *metav1.Status
 		count  int
 		bad    int           // of ten
 		first  time.Duration // until the others are read again, behind the first attempts of the bad ones
 	}{
-		"1 of 10 hangs":      {hang, 1000, 1, 2 * time.Second},
-		"9 of 10 hang":       {hang, 1000, 9, 10 * time.Second},
-		"9 of 10 fail":       {fail, 200, 9, 5 * time.Second},
-		"9 of 10 is refused": {refuse, 200, 9, 5 * time.Second},
+		"9 of 10 hang": {hang, 1000, 9, 10 * time.Second},
+		"9 of 10 fail": {fail, 200, 9, 5 * time.Second},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +125,7 @@ func (r *rig) getInALoop(ctx context.Context, name string) {
 // At most 256 reads are under way at a time, however many objects are asked for.
 func TestTTLReadsAtATime(t *testing.T) {
 	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
-		good := r.crowd(1000)
+		good := r.crowd(600)
 		var mu sync.Mutex
 		now, most := 0, 0
 		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
@@ -144,21 +142,6 @@ func TestTTLReadsAtATime(t *testing.T) {
 		slowest := r.slowestOf(good)
 		if most < 32 || most > 256 || slowest > time.Second {
 			t.Errorf("got %d reads at a time, and %v for all, want 32 to 256 and at most 1 s", most, slowest)
-		}
-	})
-}
-
-// A program that demands a live read in a loop reads ten times a second.
-func TestTTLLiveReadsPerSecond(t *testing.T) {
-	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
-		r.referenced("tls")
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-			if _, err := r.demand("tls", objectcache.GetOptions{Live: true}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := r.requests("get", "tls"); got < 90 || got > 102 {
-			t.Errorf("reads in 10 s: got %d, want 100", got)
 		}
 	})
 }
@@ -196,7 +179,7 @@ func TestTTLReadTimeout(t *testing.T) {
 // In an outage Gets return what is held, and few requests find out when it ends.
 func TestTTLOutage(t *testing.T) {
 	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
-		good := r.crowd(500)
+		good := r.crowd(200)
 		r.slowestOf(good)
 		r.refuseAll(unavailable())
 		time.Sleep(time.Minute)
@@ -211,7 +194,7 @@ func TestTTLOutage(t *testing.T) {
 		if slowest := r.slowestOf(good); slowest > time.Millisecond {
 			t.Errorf("later Gets: the slowest took %v, want all at once", slowest)
 		}
-		if got := len(r.server.Requests()) - before; got > 60*25 {
+		if got := len(r.server.Requests()) - before; got > 60*25 { // else one a second of each
 			t.Errorf("requests in a minute of the outage: got %d, want at most 25 a second", got)
 		}
 		r.refuseAll(nil)

@@ -3,6 +3,7 @@
 package objectcache_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -13,7 +14,8 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// An object that cannot be read again is served, and its failure is in the status.
+// An object that cannot be read again is served, its failure is in the status, and no Get asks again meanwhile. Peer bug
+// 17: kubelet drops the error, and asks with every Get.
 func TestTTLPreviousObjectWhileItCannotBeRead(t *testing.T) {
 	for name, cause := range map[string]*apierrors.StatusError{"down": unavailable(), "refused": forbidden(), "not served": notFound()} {
 		t.Run(name, func(t *testing.T) {
@@ -80,32 +82,8 @@ func TestTTLMaxStaleness(t *testing.T) {
 	})
 }
 
-// The first read of an object is refused for a moment: the Node authorizer lags.
-func TestTTLRefusal(t *testing.T) {
-	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
-		r.create("tls")
-		r.AddReference(namespace, "tls", "pod")
-		r.refuse(forbidden())
-		waiting := r.async(t.Context(), "tls")
-		time.Sleep(250 * time.Millisecond)
-		r.refuse(nil)
-		if got := <-waiting; got.err != nil {
-			t.Errorf("granted after 250 ms: got %v, want the object", got.err)
-		}
-		r.AddReference(namespace, "other", "pod")
-		r.refuse(forbidden())
-		began := time.Now()
-		_, err := r.get("other", time.Minute)
-		if took := time.Since(began); !apierrors.IsForbidden(err) || took != time.Second {
-			t.Errorf("refused: got %v after %v, want Forbidden after 1 s", err, took)
-		}
-		if _, err := r.get("other", time.Nanosecond); !apierrors.IsForbidden(err) {
-			t.Errorf("again: got %v, want Forbidden at once", err)
-		}
-	})
-}
-
-// An object is read once for a new owner, and not for one that has a reference.
+// An object is read once for a new owner, and not for one that has a reference. Peer bug 17: in kubelet any AddReference
+// drops the object that others use.
 func TestTTLNewOwner(t *testing.T) {
 	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
 		r.referenced("tls")
@@ -178,5 +156,34 @@ func TestTTLImmutable(t *testing.T) {
 		time.Sleep(1000 * time.Hour)
 		r.mustGet("tls")
 		r.wantReads("without ImmutableRecheck", "tls", 1)
+	})
+}
+
+// This file has a test for each fault of kubelet's TTL store
+// (k8s.io/kubernetes v1.36.3, pkg/kubelet/util/manager/cache_based_manager.go).
+
+// A lock is held during the request, which has no context: a Get cannot be given up, and
+// a read that hangs blocks every other Get of the object.
+func TestPeerBug17LockIsHeldDuringTheRequest(t *testing.T) {
+	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
+		created := r.referenced("tls")
+		time.Sleep(time.Minute)
+		release := r.holdBack("get")
+		first := r.async(t.Context(), "tls")
+		began := time.Now()
+		r.within("tls", 100*time.Millisecond, created.UID)
+		if _, err := r.demandFor(100*time.Millisecond, "tls", objectcache.GetOptions{Live: true}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("live Get: got %v, want DeadlineExceeded", err)
+		}
+		r.AddReference(namespace, "tls", "other")
+		r.DeleteReference(namespace, "tls", "other")
+		if _, err := r.TryGet(namespace, "tls"); err != nil {
+			t.Errorf("TryGet: got %v, want the object in memory", err)
+		}
+		if took := time.Since(began); took > 200*time.Millisecond {
+			t.Errorf("all took %v, want at most their time-outs", took)
+		}
+		release()
+		<-first
 	})
 }

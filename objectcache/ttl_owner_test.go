@@ -88,35 +88,6 @@ func TestTTLReadAfterARetry(t *testing.T) {
 	})
 }
 
-// A Live Get follows the other, and every second GET fails: no two begin within 100 ms.
-func TestTTLReadsAmongFailures(t *testing.T) {
-	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
-		r.referenced("tls")
-		var mu sync.Mutex
-		var last time.Time
-		reads := 0
-		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-			mu.Lock()
-			defer mu.Unlock()
-			if request.Verb != "get" {
-				return nil
-			}
-			if gap := time.Since(last); gap < 100*time.Millisecond {
-				t.Errorf("read %d began %v after the one before, want 100 ms", reads, gap)
-			}
-			last = time.Now()
-			if reads++; reads%2 == 0 {
-				return &unavailable().ErrStatus
-			}
-			return nil
-		})
-		time.Sleep(time.Second)
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-			_, _ = r.demand("tls", objectcache.GetOptions{Live: true})
-		}
-	})
-}
-
 // TryGet asks for a read also within 100 ms of the last one: it begins then.
 func TestTTLTryGetSoonAfterARead(t *testing.T) {
 	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
@@ -130,29 +101,6 @@ func TestTTLTryGetSoonAfterARead(t *testing.T) {
 		r.wantReads("a new owner", "tls", 2)
 		if status, _ := r.Status(namespace, "tls"); !status.Synced {
 			t.Errorf("status: got %+v, want Synced", status)
-		}
-	})
-}
-
-// One object that always fails is no outage, though it is the only one that is read again and again.
-func TestTTLOneBadObjectIsNoOutage(t *testing.T) {
-	inBubble(t, objectcache.TTLOptions{TTL: 10 * time.Second}, func(t *testing.T, r *rig) {
-		good := r.crowd(50)
-		r.slowestOf(good)
-		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-			if request.Verb == "get" && request.Name == "bad" {
-				return &unavailable().ErrStatus
-			}
-			return nil
-		})
-		r.AddReference(namespace, "bad", "pod")
-		_, _ = r.TryGet(namespace, "bad")
-		for i := range 60 {
-			time.Sleep(time.Minute)
-			r.update(good[i%50], fmt.Sprint(i))
-			if got := valueOf(r.mustGet(good[i%50])); got != fmt.Sprint(i) {
-				t.Fatalf("minute %d: got %q, want the newest state", i, got)
-			}
 		}
 	})
 }

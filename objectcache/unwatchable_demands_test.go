@@ -20,9 +20,10 @@ import (
 // Where watches are refused and lists work, a Get with a demand is served by a list. That a watch was refused just
 // before is no refusal of the read.
 func TestDemandsWhereWatchesAreRefused(t *testing.T) {
+	crowd(t)
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.refusesWatches()
-		names := s.references(1000, "tls")
+		names := s.references(300, "tls")
 		time.Sleep(time.Minute)
 		for range 3 {
 			s.getLive(names[:20])
@@ -44,14 +45,15 @@ func TestDemandsWhereWatchesAreRefused(t *testing.T) {
 
 // It is the same after lists have failed, too.
 func TestDemandsWhereWatchesAreRefusedAfterAnOutage(t *testing.T) {
-	for name, outage := range map[string]*apierrors.StatusError{"503": unavailable(), "401": apierrors.NewUnauthorized("expired"), "403": forbidden()} {
+	crowd(t)
+	for name, outage := range map[string]*apierrors.StatusError{"503": unavailable(), "403": forbidden()} {
 		t.Run(name, func(t *testing.T) {
 			inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 				s.refusesWatches()
-				names := s.references(1000, "tls")
+				names := s.references(200, "tls")
 				time.Sleep(time.Minute)
 				s.answers(func(apiserver.Request) verdict { return status(outage) })
-				time.Sleep(5 * time.Minute)
+				time.Sleep(3 * time.Minute)
 				s.refusesWatches()
 				time.Sleep(2100 * time.Millisecond) // the last refusal of a list is older than a Get waits after one
 				for s.gate.Status().Cause != nil {
