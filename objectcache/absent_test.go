@@ -36,14 +36,14 @@ func TestStatsCountAbsentObjects(t *testing.T) {
 				}
 				want("referenced", 2)
 				r.create("tls")
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute + time.Second) // longer than the TTL
 				want("one created", 1)
 				r.remove("tls")
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute + time.Second)
 				want("deleted", 2)
 				r.refuse(unavailable())
 				r.server.CloseStreams(nil)
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute + time.Second)
 				want("the server is away", 2)
 				r.DeleteReference(namespace, "tls", "pod")
 				r.DeleteReference(namespace, "ca", "pod")

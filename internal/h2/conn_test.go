@@ -105,11 +105,11 @@ func TestStreamIDsRunOut(t *testing.T) {
 		c.release()
 		c.release()
 		e.wantEvents("slotFreed", "slotFreed", "idle") // it is not gone: the ids are not used
-		for _, path := range []string{"/a", "/b"} {
-			v := e.open(path)
+		last := []opened{e.open("/a"), e.open("/b")}
+		e.wantEvents("gone")
+		for _, v := range last {
 			e.endData(v.id, "")
 		}
-		e.wantEvents("gone")
 		if !e.closed() {
 			t.Error("the connection without ids is open after its last stream")
 		}

@@ -73,8 +73,8 @@ func openStreams(t *testing.T, kind clientKind) (connections []*exchange, stream
 	return connections, streams
 }
 
-// Neither the last stream of a connection that takes no new ones, which closes it, nor CloseIdleConnections waits for TLS,
-// which announces the end to a server that may not read.
+// Neither the last stream of a connection that takes no new ones, which closes it, nor CloseIdleConnections waits for
+// TLS, which announces the end to a server that may not read.
 func TestEndOfAConnectionIsNotWaitedFor(t *testing.T) {
 	for name, end := range map[string]func(e *exchange, v opened){
 		"the last stream": func(e *exchange, v opened) { e.goAway(v.id, http2.ErrCodeNo); e.wait(); v.close() },
@@ -101,7 +101,8 @@ func TestEndOfAConnectionIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A connection that fails ends its streams at once. TLS would wait 5 s to write its alert to a server that does not read.
+// A connection that fails ends its streams at once. TLS would wait 5 s to write its alert to a server that does not
+// read.
 func TestFailedConnectionDoesNotWaitForTLS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		up, down := memPipe(1 << 20)

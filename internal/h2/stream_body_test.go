@@ -105,8 +105,8 @@ func TestReceiverIsCalledWithoutTheLock(t *testing.T) {
 	}
 }
 
-// A Receiver gets first what has arrived before it, without what was read. What comes while Receive or Data runs follows
-// it, and End follows the last Data.
+// A Receiver gets first what has arrived before it, without what was read. What comes while Receive or Data runs
+// follows it, and End follows the last Data.
 func TestReceiverIsCalledByOneAtATime(t *testing.T) {
 	withBody(t, func(t *testing.T, e *exchange, v opened, body Body) {
 		e.data(v.id, "so early ")

@@ -156,9 +156,7 @@ func TestLibraryGoMonitor(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	m, err := newStoreMonitor(ctx, server.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 
 	events := make(chan string, 10)
 	handler := toolscache.ResourceEventHandlerFuncs{
@@ -181,9 +179,7 @@ func TestLibraryGoMonitor(t *testing.T) {
 	}
 	refused, err1 := m.AddSecretEventHandler(ctx, "shop", "forbidden", handler)
 	r, err2 := m.AddSecretEventHandler(ctx, "shop", "tls", handler)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err1, err2))
 	got, err := m.GetSecret(ctx, r)
 	if err != nil || version(got) != "1" {
 		t.Fatalf("GetSecret: got %v, %v, want version 1", got, err)
@@ -197,9 +193,7 @@ func TestLibraryGoMonitor(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("update 1 2")
-	if err := secrets.Delete(ctx, "tls", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, secrets.Delete(ctx, "tls", metav1.DeleteOptions{}))
 	want("delete 2")
 	if _, err := m.GetSecret(ctx, r); !apierrors.IsNotFound(err) {
 		t.Errorf("GetSecret of a deleted one: got %v, want NotFound", err)
@@ -216,9 +210,7 @@ func TestLibraryGoMonitor(t *testing.T) {
 	if refused.HasSynced() {
 		t.Error("a refused Secret has synced")
 	}
-	if err := m.RemoveSecretEventHandler(r); err != nil {
-		t.Fatal(err)
-	}
+	check(t, m.RemoveSecretEventHandler(r))
 	if err := m.RemoveSecretEventHandler(r); err == nil {
 		t.Error("a second removal: got no error")
 	}

@@ -67,9 +67,7 @@ func TestVirtualKubeletListers(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	secrets, configMaps, err := podListers(ctx, server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var secretInformer corev1informers.SecretInformer = listedSecrets{lister: secrets}
 	var configMapInformer corev1informers.ConfigMapInformer = listedConfigMaps{lister: configMaps}
 	if secret, err := secretInformer.Lister().Secrets("shop").Get("tls"); err != nil || version(secret) != "1" {
@@ -141,17 +139,13 @@ func TestTraefikSecrets(t *testing.T) {
 	defer stop()
 	server.Authorize(func(request apiserver.Request) bool { return request.Name != "forbidden" })
 	u, err := newUsedSecrets(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	changes := make(chan *corev1.Secret, 10)
 	go u.run(ctx, func(secret *corev1.Secret) { changes <- secret })
 
 	u.next()
 	_, _ = u.get("shop", "tls") // may time out on a busy machine
-	if err := u.secrets.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check(t, u.secrets.WaitForSync(ctx))
 	if secret, err := u.get("shop", "tls"); err != nil || version(secret) != "1" {
 		t.Fatalf("get: got %v, %v, want version 1", secret, err)
 	}

@@ -106,9 +106,7 @@ func producedMessages(t *testing.T) map[string]string {
 			continue
 		}
 		syntax, err := parser.ParseFile(m.files, filepath.Join(root, file), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		parsed = append(parsed, syntax)
 	}
 	for range 2 { // the second time with the texts of all sentinels

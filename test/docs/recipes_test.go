@@ -72,9 +72,7 @@ func TestNodeAgentRecipes(t *testing.T) {
 	server, secret := serveSecret()
 	defer server.Close()
 	a, err := newAgent(server.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer a.queue.ShutDown()
 	defer runManager(t, a.secrets)()
 	a.secrets.RegisterPod(newPod())
@@ -132,9 +130,7 @@ func TestEdgeHub(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(object)
 		}))
 		secrets, err := newHubSecrets(&rest.Config{Host: hub.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		stop := runManager(t, secrets)
 		secrets.RegisterPod(newPod())
 		for i := range 3 {

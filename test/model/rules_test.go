@@ -8,8 +8,8 @@ import (
 	"github.com/refwatch/refwatch/test/model"
 )
 
-// rules are schedules that meet one rule each: a seeded bug that breaks only this rule fails one of them. Some are those
-// of failures that random schedules have found.
+// rules are schedules that meet one rule each: a seeded bug that breaks only this rule fails one of them. Some are from
+// failures that random schedules have found.
 var rules = map[string]string{
 	"a registration that keeps an object causes no request: L3": `
 			put 0
