@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // ErrReferenceDenied is wrapped by the errors of CheckReference and GetFor if the

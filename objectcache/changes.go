@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // Change is the newest state of an object: what Get would return. Either Object or

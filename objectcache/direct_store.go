@@ -16,8 +16,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // DirectReads is how many reads of a [DirectStore] are under way at a time. Other Gets

@@ -10,8 +10,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // objectWatch brings the states of an entry, with a reflector that follows the object, reads it

@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // refusals are what a front end does with a connection after the TLS handshake, and how a user sees it: also of a list,

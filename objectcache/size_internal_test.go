@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/internal/reflector"
 )
 
 // What each object costs is as large as its size class of the allocator allows: one more field costs each object 16 or

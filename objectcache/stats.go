@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/histogram"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/histogram"
 )
 
 // Stats is what a store holds and has done so far. Its numbers are of all objects, also

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // Phase is what a Get returns now if it cannot wait, as [WatchStore.TryGet]: the object, that it

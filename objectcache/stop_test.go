@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 func hasText(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // TTLStore is a [Store] that reads a referenced object when a Get needs it, and serves

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // viewRig does random things to one object.

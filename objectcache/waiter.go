@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 const (

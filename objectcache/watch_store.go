@@ -13,10 +13,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/histogram"
 	"github.com/refwatch/refwatch/internal/slept"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/histogram"
 )
 
 // WatchStore is a [Store] that keeps a list-and-watch for each referenced object.

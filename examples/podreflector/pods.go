@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
 // pods are the pods of a namespace, of a node, or all, in a store that is kept equal to the server.

@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Resource is that of the ReferenceGrants. Before v1.5 Gateway API has them as v1beta1 only.

@@ -14,9 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // Statuses yields the status of each referenced object. A [Cache], a [Store], a

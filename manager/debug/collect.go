@@ -12,9 +12,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // ownerSource is implemented by managers. They name the owners, of which a store has only

@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
 // Connections counts the connections of clients. The zero value is ready to use. Its

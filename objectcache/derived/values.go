@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Values are what a program derives from objects, such as the certificates that Secrets

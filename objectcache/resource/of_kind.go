@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/util/watchlist"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
 // Refuses answers that are not of the resource, for clients that decode them.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
 // Reader reads the objects of a [Resource], for the stores of package objectcache. Other

@@ -16,7 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
 // Source reads objects for [FromSource]. Several goroutines call its methods.

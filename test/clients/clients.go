@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/util/watchlist"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Client is the part of a typed client of one namespace that a store needs. L is the list

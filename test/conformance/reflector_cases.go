@@ -13,8 +13,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/test/storetest"
 )
 

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 

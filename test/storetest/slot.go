@@ -11,7 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/internal/reflector"
 )
 
 // Slot is a store of one object: a [cache.Order] with a key and a lock. It has the optional methods with which a

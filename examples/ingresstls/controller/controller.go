@@ -21,12 +21,12 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/access"
 	"github.com/refwatch/refwatch/objectcache/derived"
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Options configures a [Controller].

@@ -27,10 +27,10 @@ import (
 	"github.com/refwatch/refwatch/examples/nodeagent/tmpfs"
 	"github.com/refwatch/refwatch/examples/nodeagent/volume"
 	"github.com/refwatch/refwatch/featuregates"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/internal/reflector"
 )
 
 const (
