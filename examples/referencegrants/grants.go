@@ -16,10 +16,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/refwatch/refwatch/internal/reflector"
-	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/reflector"
 )
 
 // Resource is that of the ReferenceGrants. Before v1.5 Gateway API has them as v1beta1 only.
@@ -63,7 +62,7 @@ func (g *Grants) Watch(client dynamic.Interface, gate *objectcache.Gate, changed
 		g.Replace(objects)
 		changed()
 	}}
-	return reflector.New(listwatch.FromListerWatcher(source), store,
+	return reflector.New(source, store,
 		reflector.Options{Name: "referencegrants", Resource: "referencegrants", Gate: gate})
 }
 

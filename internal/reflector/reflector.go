@@ -24,23 +24,13 @@ type Options struct {
 	// Name identifies the reflector in logs, like `secrets "ns/name"`. Default: what the store
 	// says, if it is a [Namer], or else "reflector".
 	Name string
-	// Resource is the kind of the objects, like "secrets". Reflectors of one gate and
-	// resource share what one of them learns about the resource: whether the server
-	// serves WatchList, how many streams may open at a time, and whether the resource
-	// can be read at all. Versions of their objects must be comparable: a consistent read
-	// of one reflector serves those that needed one before it began, and a read below one of
-	// another reflector shows that etcd was restored. Default: "", which is a resource like
-	// any other, but shares no reads.
+	// Resource is as in package reflector of the root. Versions of the objects must be comparable:
+	// a consistent read of one reflector serves those that needed one before it began, and a read
+	// below one of another reflector shows that etcd was restored.
 	Resource string
-	// OnChange is called after everything that can matter to a waiting caller: a
-	// complete read, an event that reached the store, a silent stream that was verified, a
-	// failed attempt, a watch that is allowed again, and an outage that other reflectors
-	// have proved. It is not called for the regular end of a stream, nor for a bookmark that
-	// a [BookmarkTaker] has taken. It is called with no lock held, on goroutines of the
-	// reflector, of the gate or, with Prompt, of a connection. Calls may overlap. It must
-	// return soon and must not wait for the reflector. If it ends its goroutine
-	// (runtime.Goexit), the reflector may end. Default: the method of the store, if it is an
-	// [Observer], or else nothing.
+	// OnChange is as in package reflector of the root. It is not called for a bookmark that a
+	// [BookmarkTaker] has taken, and with Prompt it is called on goroutines of a connection.
+	// Default: the method of the store, if it is an [Observer], or else nothing.
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
@@ -62,22 +52,10 @@ type Options struct {
 	// Counters count what the reflector does. Reflectors may share them. Default: it has
 	// counters of its own, which nothing reads.
 	Counters *Counters
-	// ResyncPeriod is the time between two calls of the store's Resync. A DeltaFIFO and
-	// a RealFIFO then deliver all objects that their consumer knows. The time begins
-	// with Run and goes on when a stream ends. Resync is called only while a stream is
-	// open: a period that ends before the first state, or between two streams, is
-	// skipped. If Resync fails, the stream ends and another follows. A negative period
-	// is as 0. Default: 0, which never calls Resync.
+	// ResyncPeriod is as in package reflector of the root.
 	ResyncPeriod time.Duration
-	// ExpectedType is an object of the type that the store takes, as the reflector of
-	// client-go gets one. Of an *unstructured.Unstructured with a kind, the group, version and
-	// kind are compared too. An object or a bookmark of another type does not reach the
-	// store: the read or the stream fails with cache.ErrMalformed, whose text has both
-	// types, and another follows. client-go's reflector logs the event and skips it, and
-	// does not check lists; the store would then miss a change, which nothing shows.
-	// Default: what the source checks. That of [listwatch.FromREST] checks the type
-	// that it decodes into; that of [listwatch.FromListerWatcher] checks nothing, because
-	// a ListerWatcher does not say its type.
+	// ExpectedType is as in package reflector of the root. The source of [listwatch.FromREST]
+	// checks the type that it decodes into; that of [listwatch.FromListerWatcher] checks nothing.
 	ExpectedType runtime.Object
 	// Transform returns what the store gets of each object of a read, and of each event that adds or
 	// modifies one. It may change the object, and may return another one of the same type. It must
@@ -89,7 +67,7 @@ type Options struct {
 	// An error, a panic, runtime.Goexit, or an object that the store refuses fails the read or the
 	// stream, and another follows. The failure matches [listwatch.ErrStore], and says nothing about
 	// the server. Its text has the type of the error, whose own text may quote the object, unless
-	// [listwatch.Loggable] has marked it. With Transform, Prompt has no effect. Default: nil, the
+	// redact.Loggable has marked it. With Transform, Prompt has no effect. Default: nil, the
 	// object itself.
 	//
 	// Status.LastContact counts from when an event has arrived, also if it has waited for Transform.

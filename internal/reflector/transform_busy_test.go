@@ -4,7 +4,6 @@ package reflector_test
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
@@ -80,13 +80,13 @@ func TestABusyStreamIsNotSilent(t *testing.T) {
 func TestMarkedErrors(t *testing.T) {
 	for name, fail := range map[string]toolscache.TransformFunc{
 		"ErrStore and malformed": func(any) (any, error) {
-			return nil, listwatch.Loggable(fmt.Errorf("%w: %w", listwatch.ErrStore, cache.ErrMalformed))
+			return nil, redact.Errorf("%w: %w", listwatch.ErrStore, cache.ErrMalformed)
 		},
 		"ErrStore and Retry-After": func(any) (any, error) {
-			return nil, listwatch.Loggable(fmt.Errorf("%w: %w", listwatch.ErrStore, apierrors.NewTooManyRequests("no", 3600)))
+			return nil, redact.Errorf("%w: %w", listwatch.ErrStore, apierrors.NewTooManyRequests("no", 3600))
 		},
 		"methods that panic": func(any) (any, error) { return &struct{ *corev1.Secret }{}, nil },
-		"control characters": func(any) (any, error) { return nil, listwatch.Loggable(errors.New("a\x1b[2J\nb")) },
+		"control characters": func(any) (any, error) { return nil, redact.Loggable(errors.New("a\x1b[2J\nb")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
@@ -143,7 +144,7 @@ func TestTransformFailsWithALoggableError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				r := start(t, watching(opens(state(secret("5"), "7")...)), reflector.Options{Transform: func(any) (any, error) {
-					return nil, fmt.Errorf("%s: %w", canary, listwatch.Loggable(test.err))
+					return nil, fmt.Errorf("%s: %w", canary, redact.Loggable(test.err))
 				}})
 				if got := r.Status().LastError; got == nil || got.Error() != test.want {
 					t.Errorf("got %v, want %s", got, test.want)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
@@ -163,11 +164,11 @@ func (r *Resource[T]) isNamed(kind string) bool {
 // checkObject returns an error if the answer to a GET is not the object of that key.
 func (r *Resource[T]) checkObject(object T, key types.NamespacedName) error {
 	if isNil(object) {
-		return listwatch.Loggable(fmt.Errorf("%w: the client returned neither an object nor an error", cache.ErrMalformed))
+		return redact.Errorf("%w: the client returned neither an object nor an error", cache.ErrMalformed)
 	}
 	if object.GetNamespace() != key.Namespace || object.GetName() != key.Name {
-		return listwatch.Loggable(fmt.Errorf("%w: the object %s/%s, where %s was asked for",
-			cache.ErrMalformed, object.GetNamespace(), object.GetName(), key))
+		return redact.Errorf("%w: the object %s/%s, where %s was asked for",
+			cache.ErrMalformed, object.GetNamespace(), object.GetName(), key)
 	}
 	return r.checkVersion(object)
 }

@@ -4,10 +4,10 @@ package resource
 
 import (
 	"errors"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
@@ -84,7 +84,7 @@ func (r *Resource[T]) transform(object T) (result T, err error) {
 	})
 	if err != nil {
 		var none T
-		return none, listwatch.Loggable(fmt.Errorf("%w: %s", ErrTransform, err)) //nolint:errorlint // ErrTransform is the only cause
+		return none, redact.Errorf("%w: %s", ErrTransform, err) //nolint:errorlint // ErrTransform is the only cause
 	}
 	return result, nil
 }

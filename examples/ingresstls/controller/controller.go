@@ -21,8 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
-	"github.com/refwatch/refwatch/internal/reflector"
-	"github.com/refwatch/refwatch/internal/reflector/listwatch"
+	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/access"
@@ -84,7 +83,7 @@ func New(options Options) (*Controller, error) {
 	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: c.setIngresses}
 	source := toolscache.NewListWatchFromClient(
 		options.Client.NetworkingV1().RESTClient(), "ingresses", options.Namespace, fields.Everything())
-	c.ingresses = reflector.New(listwatch.FromListerWatcher(source), store,
+	c.ingresses = reflector.New(source, store,
 		reflector.Options{Name: "ingresses", Resource: "ingresses", Gate: gate})
 	return c, nil
 }

@@ -5,7 +5,6 @@ package listwatch
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -120,7 +119,7 @@ func (r *RESTResource) decodeList(body []byte, contentType string, into runtime.
 	}
 	var object metav1.PartialObjectMetadata
 	if json.Unmarshal(body, &object) == nil && object.Name != "" { // protobuf is no JSON
-		return nil, redact.Loggable(fmt.Errorf("%w: one object where a list belongs", cache.ErrMalformed))
+		return nil, redact.Errorf("%w: one object where a list belongs", cache.ErrMalformed)
 	}
 	return list, nil
 }
@@ -145,7 +144,7 @@ func decodeObject(decoder runtime.Decoder, data []byte, into runtime.Object) (ru
 // not known.
 func (r *RESTResource) check(object, into runtime.Object, kind schema.GroupVersionKind) error {
 	if object != into {
-		return redact.Loggable(fmt.Errorf("%w: a %T where a %T belongs", cache.ErrMalformed, object, into))
+		return redact.Errorf("%w: a %T where a %T belongs", cache.ErrMalformed, object, into)
 	}
 	return r.checkVersion(kind, into)
 }
@@ -156,10 +155,10 @@ func (r *RESTResource) checkVersion(kind schema.GroupVersionKind, into runtime.O
 		return nil
 	}
 	if scheme.Scheme.Recognizes(kind) {
-		return redact.Loggable(fmt.Errorf("%w: a %s of %q where an object of %q belongs", cache.ErrMalformed, kind.Kind, kind.GroupVersion(), want))
+		return redact.Errorf("%w: a %s of %q where an object of %q belongs", cache.ErrMalformed, kind.Kind, kind.GroupVersion(), want)
 	}
 	// Without that of the object: where bodies are mixed up, it may be data.
-	return redact.Loggable(fmt.Errorf("%w: an object of another group and version where one of %q belongs", cache.ErrMalformed, want))
+	return redact.Errorf("%w: an object of another group and version where one of %q belongs", cache.ErrMalformed, want)
 }
 
 // metadataKind returns the kind of an answer of metadata only, if into is of its type. A
@@ -175,8 +174,8 @@ func metadataKind(into runtime.Object) schema.GroupVersionKind {
 }
 
 var (
-	errNoKind      = redact.Loggable(fmt.Errorf("%w: an object without a kind, or without a version", cache.ErrMalformed))
-	errUnknownKind = redact.Loggable(fmt.Errorf("%w: an object of a kind that client-go's scheme does not have", cache.ErrMalformed))
+	errNoKind      = redact.Errorf("%w: an object without a kind, or without a version", cache.ErrMalformed)
+	errUnknownKind = redact.Errorf("%w: an object of a kind that client-go's scheme does not have", cache.ErrMalformed)
 )
 
 // undecodable replaces the error of a decoder, which may quote an object.
@@ -187,5 +186,5 @@ func undecodable(err error) error {
 	case runtime.IsNotRegisteredError(err): // its name may be data
 		return errUnknownKind
 	}
-	return redact.Loggable(fmt.Errorf("%w: a frame that cannot be decoded (%T)", cache.ErrMalformed, err))
+	return redact.Errorf("%w: a frame that cannot be decoded (%T)", cache.ErrMalformed, err)
 }

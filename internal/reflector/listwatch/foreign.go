@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -26,20 +25,20 @@ import (
 
 // foreign is the error of an answer that is not one of an API server.
 func foreign(kind string) error {
-	return redact.Loggable(fmt.Errorf("%w: an answer of type %s, where JSON or protobuf belongs", cache.ErrMalformed, kind))
+	return redact.Errorf("%w: an answer of type %s, where JSON or protobuf belongs", cache.ErrMalformed, kind)
 }
 
 // errEmpty is the error of an answer without a body.
-var errEmpty = redact.Loggable(fmt.Errorf("%w: an empty answer", cache.ErrMalformed))
+var errEmpty = redact.Errorf("%w: an empty answer", cache.ErrMalformed)
 
 // errNoEvent is the error of a stream that brings something else than events, such as a list.
-var errNoEvent = redact.Loggable(fmt.Errorf("%w: one object, or a list, where events belong", cache.ErrMalformed))
+var errNoEvent = redact.Errorf("%w: one object, or a list, where events belong", cache.ErrMalformed)
 
 // noEvent is errNoEvent of a JSON object, with its kind. One that client-go's scheme does not have may be data.
 func noEvent(frame []byte) error {
 	var meta metav1.TypeMeta
 	if json.Unmarshal(frame, &meta) == nil && scheme.Scheme.Recognizes(meta.GroupVersionKind()) {
-		return redact.Loggable(fmt.Errorf("%w: a %s where events belong", cache.ErrMalformed, meta.Kind))
+		return redact.Errorf("%w: a %s where events belong", cache.ErrMalformed, meta.Kind)
 	}
 	return errNoEvent
 }
@@ -127,7 +126,7 @@ func (s *restStream) longFrame(length int64) error {
 	case bytes.HasPrefix(first, protobufPrefix), first[0] == '[':
 		return errNoEvent
 	}
-	return redact.Loggable(fmt.Errorf("%w: a frame of %d bytes", cache.ErrMalformed, length))
+	return redact.Errorf("%w: a frame of %d bytes", cache.ErrMalformed, length)
 }
 
 // clientTexts begin errors of client-go's REST client about an answer that it has no decoder for. They have the type
@@ -145,7 +144,7 @@ func answered(err error) error {
 		known = known || errors.Unwrap(err) == nil && strings.HasPrefix(err.Error(), text)
 	}
 	if known {
-		return redact.Loggable(fmt.Errorf("%w: %.300s", cache.ErrMalformed, err)) //nolint:errorlint // a type may be long
+		return redact.Errorf("%w: %.300s", cache.ErrMalformed, err) //nolint:errorlint // a type may be long
 	}
 	return err
 }

@@ -4,7 +4,6 @@ package listwatch
 
 import (
 	"context"
-	"errors"
 	"io"
 	"reflect"
 	"sync"
@@ -76,7 +75,7 @@ func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool { return l.noWatc
 // each of its attempts was closed or timed out before an answer.
 var emptyWatch = reflect.TypeOf(watch.NewEmptyWatch())
 
-var errEmptyWatch = redact.Loggable(errors.New("client-go got no answer: its connections were closed, or timed out"))
+var errEmptyWatch = redact.New("client-go got no answer: its connections were closed, or timed out")
 
 // closeTimeout is how long a watch may take to close its channel once it is stopped. A
 // client-go watch does so at once. Some never do, as apimachinery's ProxyWatcher.

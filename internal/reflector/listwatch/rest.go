@@ -4,7 +4,6 @@ package listwatch
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"sync/atomic"
 
@@ -129,7 +128,7 @@ func (r *RESTResource) list(ctx context.Context, namespace, name string, options
 }
 
 // errLongAnswer is returned for an answer that holds more than one object can have.
-var errLongAnswer = redact.Loggable(fmt.Errorf("%w: an answer of more than %d bytes", cache.ErrMalformed, largestFrame))
+var errLongAnswer = redact.Errorf("%w: an answer of more than %d bytes", cache.ErrMalformed, largestFrame)
 
 // read sends a request, and returns the body of the answer, and the type of one that is not an API server's. One of
 // more than 4 MiB, without its compression, is not read further. [rest.Request.Do] reads any body whole, and

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
@@ -99,7 +98,7 @@ func (s *restStream) Close() error {
 }
 
 // errLongFrame means that a JSON frame exceeds the limit.
-var errLongFrame = redact.Loggable(fmt.Errorf("%w: a frame of more than %d bytes", cache.ErrMalformed, largestFrame))
+var errLongFrame = redact.Errorf("%w: a frame of more than %d bytes", cache.ErrMalformed, largestFrame)
 
 // jsonBody limits how much is read for one frame, for JSON frames have no length in
 // front. It keeps errors of the connection apart from errors in the content.

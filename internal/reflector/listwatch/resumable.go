@@ -4,7 +4,6 @@ package listwatch
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"time"
 
@@ -54,7 +53,7 @@ func (s *restSource) Compare(ctx context.Context, options metav1.ListOptions) (r
 		return nil, false, undecodedAnswer(body, contentType, err)
 	}
 	if answer != runtime.Object(list) || kind != metadataKind(list) {
-		return nil, false, redact.Loggable(fmt.Errorf("%w: a %T where metadata was asked for", cache.ErrMalformed, answer))
+		return nil, false, redact.Errorf("%w: a %T where metadata was asked for", cache.ErrMalformed, answer)
 	}
 	return list, len(list.Items) == 1 && markOf(&list.Items[0]) == s.large.Load(), nil
 }

@@ -4,7 +4,6 @@ package listwatch
 
 import (
 	"context"
-	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,7 +34,7 @@ import (
 // gate takes the server for down.
 //
 // Logs and errors of a reflector show an error if it is an API status, and otherwise the
-// part of it that quotes no object: an error that [Loggable] has marked, the *url.Error of a
+// part of it that quotes no object: an error that redact.Loggable has marked, the *url.Error of a
 // request that failed before the body of an answer, or an error of the network or of a context.
 // The text around that part is dropped. Of any other error only the type appears. errors.Is still finds what the
 // error wraps. A panic in a method fails the attempt, as an error does.
@@ -110,9 +109,6 @@ type Waker interface {
 // server: it counts for this selection alone.
 var ErrStore = failure.ErrStore
 
-// Loggable marks an error of a Source: its text holds no object data and is not hidden.
-func Loggable(err error) error { return redact.Loggable(err) }
-
 // Bound returns err, or an error with the first 4 KiB of its text if that, or the text of an error that it wraps, is
 // longer than 8 KiB. errors.Is and errors.As still find what err wraps and is not as long. What keeps the error of a
 // function of the program, for each of many objects, keeps it bounded. It hides nothing.
@@ -132,7 +128,7 @@ func Isolate(f func() error) (err error) {
 	return err
 }
 
-var errExited = redact.Loggable(errors.New("it has ended its goroutine, as runtime.Goexit does"))
+var errExited = redact.New("it has ended its goroutine, as runtime.Goexit does")
 
 func catchPanic(f func() error) (err error) {
 	defer redact.Panic(&err)
