@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/refwatch/refwatch/internal/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/objectcache"
 )
 
@@ -37,7 +37,7 @@ func (p ReferencePolicy) review(owner Owner, key types.NamespacedName) (err erro
 			err = fmt.Errorf("the policy panicked with a %T", value)
 		}
 	}()
-	return listwatch.Bound(p(owner, key)) // it is kept for each reference
+	return redact.Bound(p(owner, key)) // it is kept for each reference
 }
 
 // SetReferencePolicy sets the policy that each reference must pass, and applies it to all

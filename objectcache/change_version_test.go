@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache"
 )
 
@@ -30,7 +30,7 @@ func TestChangeHasTheVersion(t *testing.T) {
 		synctest.Wait()
 		r.remove("tls")
 		got := <-versions
-		if order, err := cache.CompareVersions(got, created.ResourceVersion); err != nil || order <= 0 {
+		if order, err := states.CompareVersions(got, created.ResourceVersion); err != nil || order <= 0 {
 			t.Errorf("its deletion: got version %q, want one after %q", got, created.ResourceVersion)
 		}
 		cancel()

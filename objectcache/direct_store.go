@@ -17,6 +17,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
@@ -185,7 +186,7 @@ func (s *DirectStore[T]) getWithOptions(ctx context.Context, key types.Namespace
 
 // tooOld returns an error if a version is older than the one that is demanded.
 func tooOld(version, demanded string) error {
-	if order, err := cache.CompareVersions(version, demanded); err == nil && order >= 0 {
+	if order, err := states.CompareVersions(version, demanded); err == nil && order >= 0 {
 		return nil
 	}
 	return &StaleError{version, demanded}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
@@ -74,7 +75,7 @@ func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 // What reflectors write. An objectWatch is the store of its reflector. It writes the state of its
 // entry as long as it is the watch of that entry: an answer that comes after it was stopped is
 // dropped. The methods of client-go's
-// ReflectorStore always return nil: see package cache.
+// ReflectorStore always return nil: see package states.
 var (
 	_ toolscache.ReflectorStore = (*objectWatch[cache.Object])(nil)
 	_ reflector.Checker         = (*objectWatch[cache.Object])(nil)
@@ -127,7 +128,7 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 		w.replaceObject(items)
 		return nil
 	}
-	read, err := cache.CheckRead[T](w.entry.key, items, version)
+	read, err := states.CheckRead[T](w.entry.key, items, version)
 	if err != nil {
 		return nil // the reflector has checked it
 	}
@@ -143,14 +144,14 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 // strip removes what is not kept of an object that the server has sent. With a function of WithTransform that was done
 // before; what the function has returned may be an object that others read.
 func (w *objectWatch[T]) strip(object T) {
-	if !w.store.resource.Transforms() && !w.store.resource.KeepsManagedFields() {
+	if !w.store.resource.Transforms && !w.store.resource.ManagedFields {
 		object.SetManagedFields(nil)
 	}
 }
 
 // replaceObject stores what a GET has brought, and nothing else: see getSource.
 func (w *objectWatch[T]) replaceObject(items []any) {
-	read := cache.State[T]{Synced: true, Exists: len(items) > 0}
+	read := states.State[T]{Synced: true, Exists: len(items) > 0}
 	if read.Exists {
 		read.Object = items[0].(T)
 		w.strip(read.Object)
@@ -172,7 +173,7 @@ func (w *objectWatch[T]) replaceObject(items []any) {
 
 // replace stores a complete read. It compares content without a lock. In the rare case that the
 // state has changed meanwhile it stores nothing, and returns false.
-func (w *objectWatch[T]) replace(read cache.State[T], version string) bool {
+func (w *objectWatch[T]) replace(read states.State[T], version string) bool {
 	held := w.entry.state()
 	same := held.SameContent(read)
 	w.store.mu.Lock()
@@ -183,7 +184,7 @@ func (w *objectWatch[T]) replace(read cache.State[T], version string) bool {
 	}
 	if w.mayWriteLocked() {
 		state, verdict := w.entry.order.Read(now, read, version, same)
-		if w.behind = verdict == cache.Late && w.isHedged(); w.behind {
+		if w.behind = verdict == states.Late && w.isHedged(); w.behind {
 			w.entry.order.NewWriter() // the next read proves a rollback, or has the state
 		}
 		w.storeLocked(state, verdict)
@@ -193,7 +194,7 @@ func (w *objectWatch[T]) replace(read cache.State[T], version string) bool {
 
 // event stores an event.
 func (w *objectWatch[T]) event(item any, exists bool) {
-	object, err := cache.CheckObject[T](w.entry.key, item)
+	object, err := states.CheckObject[T](w.entry.key, item)
 	if err != nil {
 		return // the reflector has checked it
 	}
@@ -214,8 +215,8 @@ func (w *objectWatch[T]) eventLocked(object T, exists bool) {
 
 func (w *objectWatch[T]) mayWriteLocked() bool { return w.entry.watch.Load() == w }
 
-func (w *objectWatch[T]) storeLocked(state cache.State[T], verdict cache.Verdict) {
-	if verdict == cache.Newer {
+func (w *objectWatch[T]) storeLocked(state states.State[T], verdict states.Verdict) {
+	if verdict == states.Newer {
 		w.store.setStateLocked(w.entry, state)
 	}
 }
@@ -231,16 +232,16 @@ func (w *objectWatch[T]) NewEpoch() {
 
 // Check returns why an object is not the one of the entry.
 func (w *objectWatch[T]) Check(object runtime.Object) error {
-	_, err := cache.CheckObject[T](w.entry.key, object)
+	_, err := states.CheckObject[T](w.entry.key, object)
 	return err
 }
 
 // CheckRead returns why a complete read is not one of the object.
 func (w *objectWatch[T]) CheckRead(items []any, version string) error {
 	if version == "" {
-		return nil // resource.Reader has checked the answer to a GET
+		return nil // package resource has checked the answer to a GET
 	}
-	_, err := cache.CheckRead[T](w.entry.key, items, version)
+	_, err := states.CheckRead[T](w.entry.key, items, version)
 	return err
 }
 

@@ -10,7 +10,7 @@ import (
 
 // transformFor returns Options.Transform of a reflector of an entry; nil without a function of WithTransform.
 func (s *WatchStore[T]) transformFor(e *entry[T]) toolscache.TransformFunc {
-	if !s.resource.Transforms() {
+	if !s.resource.Transforms {
 		return nil
 	}
 	return func(object any) (any, error) { return s.transformAny(e, object) }
@@ -50,7 +50,7 @@ func (s *WatchStore[T]) transform(e *entry[T], object T) (T, error) {
 
 // transformingSince returns when the function was called that works with the object; zero if there is none.
 func (s *WatchStore[T]) transformingSince(e *entry[T]) time.Time {
-	if !s.resource.Transforms() {
+	if !s.resource.Transforms {
 		return time.Time{}
 	}
 	s.transforms.Lock()

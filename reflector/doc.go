@@ -18,7 +18,10 @@
 //     plain watch at a version from the future, as after an etcd restore, is silent for
 //     ever; a read at that version is refused.
 //   - A stream that delivers nothing for two minutes, not even a bookmark, is compared
-//     with a consistent list, and ends if it has missed a change.
+//     with a consistent list within half a minute. If the list shows something else, the
+//     event may be under way: if the stream delivers nothing for a minute and a half
+//     more, the reflector ends it within half a minute, and reads consistently. If the
+//     list is older than the stream, the reflector ends the stream at once.
 //   - A consistent read below the highest version seen proves that the server was
 //     rolled back. The other reflectors of the Gate are notified.
 //   - A store gets each event of a stream once, and the whole state, by Replace, at the

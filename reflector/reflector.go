@@ -71,10 +71,9 @@ type Status struct {
 	// Failures counts the attempts that failed since the last complete read; 0 means
 	// that all is well.
 	Failures int
-	// LastError is the cause of the last failure. It is kept when all is well again.
-	// If it is a 404, the path is not served: that says nothing about an object.
-	LastError error
-	// LastErrorTime is when that was.
+	// LastError is the cause of the last failure, and LastErrorTime its time. Both are kept when all is well
+	// again. If it is a 404, the path is not served: that says nothing about an object.
+	LastError     error
 	LastErrorTime time.Time
 	// Waiting is why no request is under way; nil while one is, and while the stream is open.
 	Waiting error

@@ -14,6 +14,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 // Checks of what the server answers.
@@ -28,7 +29,7 @@ func versionOf(list runtime.Object) (string, error) {
 	if header.GetContinue() != "" {
 		return "", fmt.Errorf("%w: one page of a list, though the whole list was requested", cache.ErrMalformed)
 	}
-	return header.GetResourceVersion(), cache.CheckVersion(header.GetResourceVersion())
+	return header.GetResourceVersion(), states.CheckVersion(header.GetResourceVersion())
 }
 
 // itemsOf returns the objects in a list.
@@ -60,7 +61,7 @@ func checkEvent(event watch.Event) error {
 		if err != nil {
 			return fmt.Errorf("%w: a bookmark that holds a %T", cache.ErrMalformed, event.Object)
 		}
-		return cache.CheckVersion(object.GetResourceVersion())
+		return states.CheckVersion(object.GetResourceVersion())
 	case watch.Error:
 		if status, ok := event.Object.(*metav1.Status); ok {
 			return redact.Error(apierrors.FromObject(status))
@@ -107,7 +108,7 @@ func (s initialState) add(event watch.Event) (version string, complete bool, err
 		next.object = event.Object
 	}
 	if before, ok := s[key]; ok {
-		order, err := cache.CompareVersions(next.version, before.version)
+		order, err := states.CompareVersions(next.version, before.version)
 		if err == nil && (order < 0 || order == 0 && next.object != nil) {
 			return "", false, nil // repeated or late; some servers send a deletion with the last version of the object
 		}

@@ -6,34 +6,20 @@
 // A [Reflector] lists and watches a [listwatch.Source] and writes what it reads to a
 // [Store]. A [Gate] decides when it may send a request.
 //
-// # Guarantees
+// Where the server refuses WatchLists as such, the reflector lists and then watches, for an hour. It
+// does so for a minute, and for twice as long each time, where WatchLists end before the state, or
+// where watches fail and lists work. The gate remembers this by resource. Where WatchLists have worked
+// before, it takes several that break; a reflector then lists after its own second one.
 //
-// Package reflector of the root has those that hold for each program, and these follow:
-//
-//   - Where the server refuses WatchLists as such, the reflector lists
-//     and then watches, for an hour. It does so for a minute, and for twice as long each
-//     time, where WatchLists end before the state, or where watches fail and lists work.
-//     The gate remembers this by resource. Where WatchLists have worked before, it takes
-//     several that break; a reflector then lists after its own second one.
-//   - A stream that delivers nothing for two minutes, not even a bookmark, is compared
-//     with a consistent list within half a minute. If the list shows something else, the
-//     event may be under way: if the stream delivers nothing for a minute and a half
-//     more, the reflector ends it within half a minute, and reads consistently. If the
-//     list is older than the stream, the reflector ends the stream at once.
-//   - An object that the store refuses ([Store]) never reaches it; the stream ends and another
-//     follows.
-//   - [Reflector.Expedite] shortens one pause, for a caller that waits.
-//   - A reflector follows its selection from Run on. It does so until [Reflector.Read],
-//     which reads once and keeps no stream open, or [Reflector.Pause], after which it
-//     sends nothing. [Reflector.Follow] opens a stream again.
+// A reflector follows its selection from Run on. It does so until [Reflector.Read], which reads once
+// and keeps no stream open, or [Reflector.Pause], after which it sends nothing. [Reflector.Follow]
+// opens a stream again.
 //
 // # Goroutines
 //
-// [Reflector.Run] blocks. All that it started has ended when it returns.
-// [Reflector.Start] returns at once, for a program with many reflectors. A reflector that
-// waits for admission has no goroutine. With Options.ResyncPeriod one goroutine calls the
-// store's Resync, never while another call writes the store. A [Gate] has timers, and
-// goroutines only while a parked stream has something, and one of them for 5 s after.
+// A reflector that waits for admission has no goroutine. With Options.ResyncPeriod one goroutine calls
+// the store's Resync, never while another call writes the store. A [Gate] has timers, and goroutines
+// only while a parked stream has something, and one of them for 5 s after.
 //
 // A session is one life of a stream: a complete read and the changes after it. When it
 // ends, the reflector decides when the next session begins, and at which version.

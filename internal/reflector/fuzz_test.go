@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/test/storetest"
 )
 
@@ -73,7 +73,7 @@ const wellVersion = "40"
 
 func wellObject() *corev1.Secret { return objectOf("30", 0, 7) }
 
-func (s *scriptedServer) isCurrent(state cache.State[*corev1.Secret]) bool {
+func (s *scriptedServer) isCurrent(state states.State[*corev1.Secret]) bool {
 	want := wellObject()
 	return state.Synced && state.Exists && state.ResourceVersion == want.ResourceVersion &&
 		state.Object.UID == want.UID && state.Object.Data["a"][0] == want.Data["a"][0]
@@ -115,7 +115,7 @@ func (s acceptingSlot) Delete(object any) error {
 }
 
 func (s acceptingSlot) Bookmark(version string) error {
-	s.accepts("bookmark", cache.CheckVersion(version))
+	s.accepts("bookmark", states.CheckVersion(version))
 	return s.Slot.Bookmark(version)
 }
 
@@ -124,7 +124,7 @@ func (s acceptingSlot) Replace(items []any, version string) error {
 	return s.Slot.Replace(items, version)
 }
 
-func describe(s cache.State[*corev1.Secret]) string {
+func describe(s states.State[*corev1.Secret]) string {
 	text := fmt.Sprintf("epoch %d, synced %t, version %q", s.Epoch, s.Synced, s.ResourceVersion)
 	if s.Exists {
 		text += fmt.Sprintf(", UID %s, data %d", s.Object.UID, s.Object.Data["a"])
@@ -185,13 +185,13 @@ func (s *scriptedServer) event() (event watch.Event, ok bool) {
 		event.Type, event.Object = watch.Deleted, s.object()
 	case b < 240:
 		event = bookmark(s.version(), b%2 == 0)
-		return event, cache.CheckVersion(bookmarkVersion(event)) == nil
+		return event, states.CheckVersion(bookmarkVersion(event)) == nil
 	case b < 245:
 		event.Type, event.Object = watch.Bookmark, s.object()
 		object, isSecret := event.Object.(*corev1.Secret)
 		config, isConfig := event.Object.(*corev1.ConfigMap)
-		ok = isSecret && object != nil && cache.CheckVersion(object.ResourceVersion) == nil ||
-			isConfig && cache.CheckVersion(config.ResourceVersion) == nil
+		ok = isSecret && object != nil && states.CheckVersion(object.ResourceVersion) == nil ||
+			isConfig && states.CheckVersion(config.ResourceVersion) == nil
 		return event, ok
 	case b < 250:
 		return errorEvent(s.status()), false
@@ -201,7 +201,7 @@ func (s *scriptedServer) event() (event watch.Event, ok bool) {
 	}
 	object, isSecret := event.Object.(*corev1.Secret)
 	return event, isSecret && object != nil && object.Name == key.Name && object.Namespace == key.Namespace &&
-		cache.CheckVersion(object.ResourceVersion) == nil
+		states.CheckVersion(object.ResourceVersion) == nil
 }
 
 func bookmarkVersion(event watch.Event) string {
@@ -234,7 +234,7 @@ func (s *scriptedServer) status() *apierrors.StatusError {
 
 // read returns whether the model accepts the version of a complete read.
 func (s *scriptedServer) read(version string, consistent bool) bool {
-	order, err := cache.CompareVersions(version, s.seen)
+	order, err := states.CompareVersions(version, s.seen)
 	switch {
 	case err != nil || version == "":
 		return false
@@ -269,7 +269,7 @@ func (s *scriptedServer) apply(event watch.Event) {
 	case watch.Bookmark:
 		_ = s.expected.Bookmark(version)
 	}
-	if order, _ := cache.CompareVersions(version, s.seen); order > 0 {
+	if order, _ := states.CompareVersions(version, s.seen); order > 0 {
 		s.seen = version
 	}
 }
@@ -330,7 +330,7 @@ func (s *scriptedServer) events(initial, consistent bool) (events []watch.Event,
 // repeated reports whether an initial event is an old one: of a version below the newest, or of that version, unless it
 // is a deletion.
 func repeated(version, newest string, exists bool) bool {
-	order, err := cache.CompareVersions(version, newest)
+	order, err := states.CompareVersions(version, newest)
 	return err == nil && (order < 0 || order == 0 && exists)
 }
 
@@ -363,7 +363,7 @@ func (s *scriptedServer) List(_ context.Context, options metav1.ListOptions) (ru
 }
 
 func (s *scriptedServer) isFuture(version string) bool {
-	order, _ := cache.CompareVersions(version, wellVersion)
+	order, _ := states.CompareVersions(version, wellVersion)
 	return order > 0
 }
 
@@ -373,7 +373,7 @@ func (s *scriptedServer) watchWell(ctx context.Context, initial bool, version st
 		return nil, tooLarge()
 	case !initial:
 		var missed []watch.Event
-		if order, _ := cache.CompareVersions(version, wellObject().ResourceVersion); order < 0 {
+		if order, _ := states.CompareVersions(version, wellObject().ResourceVersion); order < 0 {
 			missed = []watch.Event{event(watch.Modified, wellObject())}
 			s.apply(missed[0])
 		}

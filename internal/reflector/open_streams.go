@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/watchlist"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 const (
@@ -256,7 +256,7 @@ func (s *session) compare() (err error) {
 	if err != nil {
 		return err
 	}
-	if order, _ := cache.CompareVersions(version, seen); order < 0 {
+	if order, _ := states.CompareVersions(version, seen); order < 0 {
 		return failure.ErrSilent // the server was rolled back
 	}
 	if same, known := s.r.store.holds(items); known && !same {

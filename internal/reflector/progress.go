@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 // progress is what a reflector remembers from one session to the next: how far it
@@ -85,7 +85,7 @@ func (p *progress) ask(last rollback, reads *consistentReads, shared consistentR
 
 // laterVersion returns the later one of two versions; an empty one is the earliest.
 func laterVersion(a, b string) string {
-	if order, _ := cache.CompareVersions(a, b); order < 0 {
+	if order, _ := states.CompareVersions(a, b); order < 0 {
 		return b
 	}
 	return a
@@ -109,7 +109,7 @@ func (p *progress) unansweredSince() time.Time {
 func (p *progress) checkRead(version string) (rolledBack, proved bool, rollbacks uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if order, _ := cache.CompareVersions(version, p.version); order >= 0 {
+	if order, _ := states.CompareVersions(version, p.version); order >= 0 {
 		return false, false, 0
 	}
 	p.current.restored = true
@@ -200,7 +200,7 @@ func (p *progress) contact(version string, at moment.Moment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lastContact, p.current.awaited = max(p.lastContact, at), 0
-	if order, _ := cache.CompareVersions(version, p.version); order > 0 {
+	if order, _ := states.CompareVersions(version, p.version); order > 0 {
 		p.version = version
 	}
 }

@@ -34,48 +34,33 @@ type Options struct {
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
-	// BlockingStreams keeps a goroutine for each open stream, which reads it. A source of
-	// [listwatch.FromREST] then sends its watches through client-go's transport, which has
-	// another goroutine for each.
-	// The guarantees are the same. Default: an open, quiet stream has no goroutine, if
-	// the source can do without: see [listwatch.Parkable]. A client of
-	// resource.ConfigFor can. A few goroutines of the Gate, which exist while there
-	// are events and some seconds after, decode and store them. Other streams have a
-	// goroutine each.
+	// BlockingStreams keeps a goroutine for each open stream, which reads it: see WatchOptions of package
+	// objectcache. The guarantees are the same. Default: an open, quiet stream has no goroutine, if the
+	// source can do without: see [listwatch.Parkable].
 	BlockingStreams bool
-	// Prompt lets events of at most 16 KiB be handled on the goroutine that reads the
-	// connection, which saves two changes of goroutine for each. All streams of the
-	// connection wait meanwhile. Set it if the store, OnChange and the decoder of the source
-	// never block and never end their goroutine: they may take a lock that is held
-	// briefly. It has no effect with a ResyncPeriod. Default: workers handle events.
+	// Prompt lets events of at most 16 KiB be handled on the goroutine that reads the connection, which saves
+	// two changes of goroutine for each. All streams of the connection wait meanwhile. So the store, OnChange
+	// and the decoder of the source must never block and never end their goroutine: they may take a lock that
+	// is held briefly. It has no effect with a ResyncPeriod. Default: workers handle events.
 	Prompt bool
-	// Counters count what the reflector does. Reflectors may share them. Default: it has
-	// counters of its own, which nothing reads.
+	// Counters count what the reflector does. Reflectors may share them. Default: its own.
 	Counters *Counters
 	// ResyncPeriod is as in package reflector of the root.
 	ResyncPeriod time.Duration
 	// ExpectedType is as in package reflector of the root. The source of [listwatch.FromREST]
 	// checks the type that it decodes into; that of [listwatch.FromListerWatcher] checks nothing.
 	ExpectedType runtime.Object
-	// Transform returns what the store gets of each object of a read, and of each event that adds or
-	// modifies one. It may change the object, and may return another one of the same type. It must
-	// keep the name, namespace, UID and resource version.
-	//
-	// The Gate admits others before Transform is called. So one that blocks delays no other reflector,
-	// and is no outage. The Gate bounds neither how many functions run nor the objects that they hold.
-	//
-	// An error, a panic, runtime.Goexit, or an object that the store refuses fails the read or the
-	// stream, and another follows. The failure matches [listwatch.ErrStore], and says nothing about
-	// the server. Its text has the type of the error, whose own text may quote the object, unless
-	// redact.Loggable has marked it. With Transform, Prompt has no effect. Default: nil, the
-	// object itself.
+	// Transform is as in package reflector of the root. The Gate admits others before it is called. So
+	// one that blocks delays no other reflector, and is no outage. The Gate bounds neither how many
+	// functions run nor the objects that they hold. A failure, also of runtime.Goexit or an object that the
+	// store refuses, matches [listwatch.ErrStore]. With Transform, Prompt has no effect.
 	//
 	// Status.LastContact counts from when an event has arrived, also if it has waited for Transform.
 	// If the stream is not parked, or more than 4 MiB of events wait, it counts from when the event was
 	// read.
 	Transform toolscache.TransformFunc
 	// Backoff is that of a reflector of the same selection which has ended lately: see
-	// [Reflector.Backoff]. Default: the zero value, of which the first attempt begins at once.
+	// [Reflector.Backoff]. The zero value begins its first attempt at once.
 	Backoff Backoff
 	// Explain returns the error that the log has in place of that of a failed attempt, such as
 	// one that says what to check. It holds no object data. Default: nil, the error itself.
@@ -320,15 +305,15 @@ func (r *Reflector) Stop() {
 	r.member.Leave()
 }
 
-// Expedite says that a caller waits for the next attempt. It begins no attempt itself:
-// it shortens the pause before the next one, which then begins at the latest 1.1 to 1.6 s
-// after the last, and is preferred, by weight, to those of reflectors that no caller waits
-// for. A server's Retry-After and an outage are still honored. This holds for one attempt.
+// Expedite says that a caller waits for the next attempt. It begins no attempt itself: it shortens the pause
+// before the next one, which then begins at the latest 1.1 to 1.6 s after the last, and is preferred, by weight,
+// to those of reflectors that no caller waits for. A server's Retry-After and an outage are still honored. This
+// holds for one attempt.
 //
-// Expedite gives up an attempt under way whose request has no answer for 5 s, and for twice
-// as long after each attempt that ended so, up to a minute: the answer may be lost. Another
-// attempt follows. Call Expedite again at Status.GiveUpAt. Otherwise it does nothing while
-// an attempt is under way, while the stream is open, and after Pause.
+// Expedite gives up an attempt under way whose request has no answer for 5 s, and for twice as long after each
+// attempt that ended so, up to a minute: the answer may be lost. Another attempt follows. Call Expedite again at
+// Status.GiveUpAt. Otherwise it does nothing while an attempt is under way, while the stream is open, and after
+// Pause.
 func (r *Reflector) Expedite() {
 	r.mu.Lock()
 	busy := r.session != nil
@@ -351,17 +336,15 @@ func (r *Reflector) giveUpAt() time.Time {
 	return since.Add(r.chooser.Patience())
 }
 
-// ReadFor marks the next read that begins and carries number: its state is not older than
-// this call. It is a consistent read, or not older than a consistent read that another
-// reflector of the gate has begun since. Once it has reached the store, Status.ReadFor is at
-// least number. ReadFor begins no read and does not disturb one under way; Refresh begins
-// one now. Numbers must not decrease.
+// ReadFor marks the next read that begins and carries number: its state is not older than this call. It is a
+// consistent read, or not older than one that another reflector of the gate has begun since. Once it has reached
+// the store, Status.ReadFor is at least number. ReadFor begins no read and does not disturb one under way; Refresh
+// begins one now. Numbers must not decrease.
 func (r *Reflector) ReadFor(number uint64) { r.progress.requireReadFor(number, &r.gate.reads) }
 
-// Refresh begins a new read now, whose state is not older than this call, as that of
-// ReadFor: a synced stream is closed and opened again, and a pause is cut short. A read
-// under way is left alone, and may be older; then this holds for the next one. Refresh
-// does nothing after Pause, and after a Read that is done.
+// Refresh begins a new read now, whose state is not older than this call, as that of ReadFor: a synced stream is
+// closed and opened again, and a pause is cut short. A read under way is left alone, and may be older; then this
+// holds for the next one. Refresh does nothing after Pause, and after a Read that is done.
 func (r *Reflector) Refresh() {
 	r.mu.Lock()
 	if r.progress.refresh(&r.gate.reads, r.session != nil) {

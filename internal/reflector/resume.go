@@ -7,10 +7,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 // resume opens the stream of a large object without reading the object again, if a list of
@@ -60,7 +60,7 @@ func (s *session) compareMetadata(ctx context.Context, source listwatch.Resumabl
 		return "", false, err
 	}
 	seen, _ := s.r.progress.seen()
-	if order, _ := cache.CompareVersions(version, laterVersion(seen, asked)); order < 0 {
+	if order, _ := states.CompareVersions(version, laterVersion(seen, asked)); order < 0 {
 		return "", false, nil // a read proves that the server was rolled back
 	}
 	held, _ := s.r.store.holds(items)

@@ -2,7 +2,7 @@
 
 package reflector
 
-import "github.com/refwatch/refwatch/cache"
+import "github.com/refwatch/refwatch/internal/states"
 
 // What a rollback of the server, which a consistent read has proved, does to other reflectors of the
 // gate: see openStreams.serverRolledBack.
@@ -30,7 +30,7 @@ func (r *Reflector) refreshBeyond(version string, rollbacks uint64) {
 func (p *progress) refreshBeyond(version string, rollbacks uint64, active, working bool) (end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	order, _ := cache.CompareVersions(version, p.version)
+	order, _ := states.CompareVersions(version, p.version)
 	if order >= 0 && !working || p.rollbacks > rollbacks || p.isReadingLocked(active) {
 		return false
 	}

@@ -21,13 +21,11 @@ func (r *Reflector) Run(ctx context.Context) {
 	<-ended
 }
 
-// Start is Run for a program with many reflectors: it returns at once, and no goroutine
-// waits for the end of each. ended is called on a goroutine of the reflector, or of the
-// gate, when all that the reflector started has ended. It must return soon.
-//
-// The caller must call Stop when ctx ends: the end of ctx fails the requests under way,
-// but does not end a parked stream. Start does nothing and returns false if the reflector
-// was started before. After Stop it calls ended at once.
+// Start is Run for a program with many reflectors: it returns at once, and no goroutine waits for the end of
+// each. ended is called on a goroutine of the reflector, or of the gate, when all that the reflector started has
+// ended. It must return soon. The caller must call Stop when ctx ends: that fails the requests under way, but
+// does not end a parked stream. Start does nothing and returns false if the reflector was started before. After
+// Stop it calls ended at once.
 func (r *Reflector) Start(ctx context.Context, ended func()) bool {
 	if !r.start(ctx, ended) {
 		klog.FromContext(ctx).Error(nil, "A reflector runs only once", "reflector", r.String())

@@ -20,6 +20,7 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 const (
@@ -202,10 +203,10 @@ func (s *session) check(event watch.Event) error {
 // asked for at a version. If it proves a rollback of the server, the store and the other
 // reflectors of the gate are notified.
 func (s *session) checkRead(version, asked string) error {
-	if err := cache.CheckVersion(version); err != nil {
+	if err := states.CheckVersion(version); err != nil {
 		return err
 	}
-	if order, _ := cache.CompareVersions(version, asked); order < 0 {
+	if order, _ := states.CompareVersions(version, asked); order < 0 {
 		return fmt.Errorf("%w: a read at a version that is older than the one asked for", cache.ErrMalformed)
 	}
 	rolledBack, proved, rollbacks := s.r.progress.checkRead(version)

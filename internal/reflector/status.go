@@ -25,17 +25,15 @@ type Status struct {
 	// Streaming is set while a stream is open whose state has reached the store: it
 	// delivers the changes.
 	Streaming bool
-	// NotUpdatedSince is since when changes may be missing in the store: the last stream ended
-	// then, Follow or Read began another one or a read, or a list has shown a change that the
-	// stream does not deliver. If a list has reached the store since, and the watch after it is
-	// not open, it is the time of that list. Zero while a stream delivers the changes, once a
-	// Read is done, and before the first state without a call of Follow or Read.
+	// NotUpdatedSince is since when changes may be missing in the store: the last stream ended then, Follow
+	// or Read began, or a list has shown a change that the stream does not deliver. If a list has reached
+	// the store since, it is the time of that list. Zero while a stream delivers the changes, once a Read is
+	// done, and before the first state without a call of Follow or Read.
 	NotUpdatedSince time.Time
 	// Parked is set while that stream has no goroutine: see Options.BlockingStreams.
 	Parked bool
-	// Polled is set while lists work, and the watches after them do not: they are refused,
-	// or fail with 5xx, 429 or a lost connection. The selection is then listed again at the
-	// pace of the back-off, and LastError is that of the watch.
+	// Polled is set while lists work, and the watches after them do not. The selection is then listed again
+	// at the pace of the back-off, and LastError is that of the watch.
 	Polled bool
 	// AskedAt is when the source was asked for the state, until that is stored; else zero. The
 	// source may hold a request back, for instance in a rate limiter.
@@ -48,9 +46,8 @@ type Status struct {
 	// GiveUpAt is when a call of [Reflector.Expedite] ends the attempt under way. It is zero
 	// if no attempt is under way, or if the server has begun to answer.
 	GiveUpAt time.Time
-	// Hung is set while the answer to the attempt under way is late: after four times the usual
-	// for the resource, but not less than 0.25 s and not more than 5 s. It is also set while
-	// Options.Transform, or the store, has taken longer than a second for the answer.
+	// Hung is set while the answer to the attempt under way is late: after four times the usual for the
+	// resource, within 0.25 and 5 s, or while Options.Transform or the store takes longer than a second.
 	Hung bool
 	// ReadFor is the highest number that was given to [Reflector.ReadFor] before the
 	// last consistent read began.
@@ -58,10 +55,9 @@ type Status struct {
 	// Failures counts the attempts that failed since the last complete read; 0 means
 	// that all is well.
 	Failures int
-	// LastError is the cause of the last failure. It is kept when all is well again.
-	// If it is a 404, the path is not served: that says nothing about an object.
-	LastError error
-	// LastErrorTime is when that was.
+	// LastError is the cause of the last failure, and LastErrorTime its time. Both are kept when all is well
+	// again. If it is a 404, the path is not served: that says nothing about an object.
+	LastError     error
 	LastErrorTime time.Time
 	// Away is set while this reflector waits because no reflector can reach the
 	// server, or the resource. LastError is then the newest failure of any of them.
@@ -74,9 +70,8 @@ type Status struct {
 	// RetryAfter is the time before which the server asked for no other attempt
 	// (Retry-After), while this reflector waits for it; else zero or past.
 	RetryAfter time.Time
-	// RefusedSince is when the server began to answer every attempt with 401, 403 or
-	// another refusal (4xx); zero if the last answer was none. While Polled is set, the
-	// refusals are those of watches. A list that is refused after that begins anew.
+	// RefusedSince is when the server began to answer every attempt with 401, 403 or another refusal (4xx),
+	// of watches while Polled is set; zero if the last answer was none.
 	RefusedSince time.Time
 	// Malformed counts the streams and reads that were given up because of what they
 	// delivered, or because the source or the store panicked.

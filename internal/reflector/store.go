@@ -16,57 +16,33 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 )
 
-// Store is what a reflector writes: client-go's ReflectorStore. A reflector writes it
-// from one goroutine at a time. It calls Replace with an empty version if the state is from a
-// [listwatch.Getter]. It calls Resync only with a period (Options.ResyncPeriod),
-// Bookmark if the store is a ReflectorBookmarkStore too, and UpdateResourceVersion if it is
-// a ResourceVersionUpdater: with the version of each state, event and bookmark that the store
-// has got.
-//
-// A store may also be a [Checker], a [ReadChecker], an [EpochStarter] and a [Comparer].
-// What it refuses does not reach it: the stream ends and another follows.
-// Silent streams are compared with what it holds. As a [BookmarkTaker] it gets bookmarks in
-// another way, as a [Namer] it names the reflector, and as an [Observer] it hears of changes.
+// Store is what a reflector writes, from one goroutine at a time: see New of package reflector of the root.
+// Replace gets an empty version if the state is from a [listwatch.Getter].
 type Store = toolscache.ReflectorStore
 
-// Checker is a [Store] that refuses objects. An error must not hold object data.
-type Checker interface {
-	// Check returns an error for an object that does not belong in the store.
-	Check(object runtime.Object) error
-}
-
-// ReadChecker is a [Store] that refuses complete reads. An error must not hold object data.
-type ReadChecker interface {
-	// CheckRead returns an error for a read that the store must not be replaced with.
-	CheckRead(items []any, version string) error
-}
-
-// EpochStarter is a [Store] that is told when the server was rolled back. The versions of the
-// server may be lower after that, and may repeat.
-type EpochStarter interface{ NewEpoch() }
-
-// Comparer is a [Store] that can be compared with the server, which finds streams that have
-// missed a change.
-type Comparer interface {
-	// Holds reports whether a complete read brings nothing new. The items may be
-	// *metav1.PartialObjectMetadata in place of the objects: see [listwatch.Resumable].
-	Holds(items []any) bool
-}
-
-// Namer is a [Store] that names its reflector. A program with many reflectors then keeps no name
-// for each.
-type Namer interface {
-	// ReflectorName returns the name. It is called for each log line.
-	ReflectorName() string
-}
-
-// Observer is a [Store] that its reflector notifies of changes. A program with many reflectors then
-// needs no Options.OnChange, which is a function for each.
-type Observer interface {
-	// ReflectorChanged is called when Options.OnChange would be. If that is set, it is called
-	// in place of this method.
-	ReflectorChanged()
-}
+// What a [Store] may also be. Errors must not hold object data.
+type (
+	// Checker refuses objects that do not belong in the store.
+	Checker interface {
+		Check(object runtime.Object) error
+	}
+	// ReadChecker refuses complete reads that the store must not be replaced with.
+	ReadChecker interface {
+		CheckRead(items []any, version string) error
+	}
+	// EpochStarter is told when the server was rolled back. The versions of the server may be
+	// lower after that, and may repeat.
+	EpochStarter interface{ NewEpoch() }
+	// Comparer reports whether a complete read brings nothing new, which finds streams that have
+	// missed a change. The items may be *metav1.PartialObjectMetadata in place of the objects:
+	// see [listwatch.Resumable].
+	Comparer interface{ Holds(items []any) bool }
+	// Namer names its reflector, for each log line, so that none keeps its name.
+	Namer interface{ ReflectorName() string }
+	// Observer is called when Options.OnChange would be, unless that is set. So a program with many
+	// reflectors needs no function for each.
+	Observer interface{ ReflectorChanged() }
+)
 
 // BookmarkTaker is a [Store] that takes the bookmarks of parked streams on the goroutine that reads
 // the connection: neither a worker nor a decoder is needed. With a ResyncPeriod or an ExpectedType

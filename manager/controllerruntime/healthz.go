@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
-	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 )
@@ -106,7 +105,7 @@ func (h *healthCheck) findCause() (key string, cause error) {
 			}
 		case phase == objectcache.PhaseSyncing, missed:
 			if isFirst && !failing {
-				key, cause = of, cmp.Or(status.Waiting, reflector.ErrNoAnswer)
+				key, cause = of, cmp.Or(status.Waiting, objectcache.ErrNoAnswer)
 			}
 		default:
 			return "", nil

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 // bookmarks recognizes bookmarks without decoding them. A server sends one about once a minute
@@ -49,7 +49,7 @@ func (b *bookmarks) version(frame []byte) (version string, ok bool) {
 	for _, k := range *known {
 		if len(frame) == k.length && restOf(frame, k.start, k.end) == k.rest {
 			version = string(frame[k.start:k.end])
-			return version, cache.CheckVersion(version) == nil
+			return version, states.CheckVersion(version) == nil
 		}
 	}
 	return "", false
@@ -106,7 +106,7 @@ func bookmarkVersion(event watch.Event) (version string, ok bool) {
 		return "", false
 	}
 	version = header.GetResourceVersion()
-	return version, cache.CheckVersion(version) == nil
+	return version, states.CheckVersion(version) == nil
 }
 
 // otherDigits returns a version of the same length that differs in every digit.

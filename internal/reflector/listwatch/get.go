@@ -23,9 +23,7 @@ func (r *RESTResource) Get(ctx context.Context, namespace, name string) (runtime
 	return r.decodeAnswer(body, kind, object)
 }
 
-// Redacted calls get, which reads an object with any client. It hides the text of an
-// error that may quote an object, as a reflector does for a [Source], and client-go's
-// log lines that hold a body. A panic becomes an error.
+// Redacted is that of package resource.
 func Redacted[T runtime.Object](ctx context.Context, get func(context.Context) (T, error)) (object T, err error) {
 	defer redact.Panic(&err)
 	object, err = get(redact.Context(ctx))

@@ -18,21 +18,12 @@ import (
 	"github.com/refwatch/refwatch/internal/redact"
 )
 
-// FromListerWatcher returns a source over any client-go ListerWatcher, for instance a
-// cache.ListWatch. If the ListerWatcher says that it does not support WatchList
-// (IsWatchListSemanticsUnSupported, as a fake clientset does that is wrapped by
-// cache.ToListWatcherWithWatchListSemantics), a reflector lists and then watches it.
-//
-// A watch that does not close its channel within a second of its Stop is abandoned: a
-// reflector waits for it no longer, and nothing reads the channel any more. Stop itself
-// must not block.
+// FromListerWatcher returns a source over any client-go ListerWatcher: see New of package reflector
+// of the root.
 //
 // A watch.NewEmptyWatch is the failure to reach the server that it is in client-go: its REST
 // clients return one, with no error, if no attempt got an answer. A ListerWatcher that wraps
 // the watches of a client hides that: the stream then ends without an event, as an answer.
-//
-// The client decodes the answers: it reads a frame of a JSON stream into memory
-// whole, however long the frame is. [FromREST] reads at most 4 MiB of a frame.
 func FromListerWatcher(lw toolscache.ListerWatcher) Source {
 	return &listerWatcher{
 		ListerWatcherWithContext: toolscache.ToListerWatcherWithContext(lw),

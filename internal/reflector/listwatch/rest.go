@@ -21,25 +21,18 @@ import (
 // RESTResource describes one kind of object and the client that reaches it. It must not be copied
 // or changed after its first use: it remembers what events of the kind look like.
 type RESTResource struct {
-	// Client is the client of the group and version, like
-	// kubernetes.Interface.CoreV1().RESTClient(). A source asks for protobuf if the
-	// type supports it, unless the client's config sets AcceptContentTypes, and for JSON
-	// if it does not. An answer of another group and version is cache.ErrMalformed.
+	// Client is the client of the group and version. A source asks for protobuf if the type supports it,
+	// unless the client's config sets AcceptContentTypes, else for JSON. An answer of another group and
+	// version is cache.ErrMalformed.
 	Client rest.Interface
-	// Name is the name of the resource in a path, like "secrets".
-	Name string
-	// NewObject and NewList return an empty object of the kind, and an empty list of
-	// such objects. The types need not be registered in a scheme.
-	// *unstructured.Unstructured holds an object of any kind. For
-	// *metav1.PartialObjectMetadata the source asks for metadata only. An answer of
-	// another type is cache.ErrMalformed, if client-go's scheme has the type. For other
-	// types it cannot be known whether an answer of the group and version is of the kind.
+	Name   string // of the resource in a path, like "secrets"
+	// NewObject and NewList return an empty object of the kind, and an empty list of such objects. For
+	// *metav1.PartialObjectMetadata the source asks for metadata only. An answer of another type is
+	// cache.ErrMalformed, if client-go's scheme has the type.
 	NewObject, NewList func() runtime.Object
-	// Selector returns the label and the field selector that lists and watches in a
-	// namespace have beside the name, in the syntax of metav1.ListOptions. An object that
-	// they do not select is absent. [RESTResource.Get] reads it nevertheless. Terms on
-	// metadata.name and metadata.namespace do not change for which name a request is
-	// authorized: see [RESTResource.Selects]. Default: nil, which selects all.
+	// Selector returns the label and the field selector that lists and watches in a namespace have beside
+	// the name, in the syntax of metav1.ListOptions. [RESTResource.Get] ignores it. A request is authorized
+	// for the name of its source, whatever the terms: see [RESTResource.Selects]. Nil selects all.
 	Selector func(namespace string) (labels, fields string)
 	// WithoutManagedFields lets streams drop managedFields before they decode an object, which
 	// halves the work for a small one. They keep those in JSON, those of large objects, and all
@@ -50,19 +43,13 @@ type RESTResource struct {
 	bookmarks bookmarks
 }
 
-// FromREST returns the source of one object, selected by its name. The namespace of an
-// object of a cluster-scoped kind is empty. RBAC's resourceNames and the Node authorizer
-// allow list and watch with this selector
-// (kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
+// FromREST returns the source of one object, selected by its name. The namespace of an object of a
+// cluster-scoped kind is empty. RBAC's resourceNames and the Node authorizer allow list and watch with this
+// selector (kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
 //
-// Next reads and decodes the stream on the goroutine that calls it, and TryNext decodes on
-// that which calls it, if the stream is [Parkable]. Each request is sent once. A typed
-// client sends a request up to eleven times, a second or more apart, if the connection
-// breaks or the answer has a Retry-After header; a reflector would learn of the failure
-// only then.
-//
-// An event or a list of more than 4 MiB, twice what kube-apiserver can store, is
-// cache.ErrMalformed.
+// Each request is sent once. A typed client sends a request up to eleven times, a second or more apart, if
+// the connection breaks or the answer has a Retry-After header; a reflector would learn of the failure only
+// then. An event or a list of more than 4 MiB, twice what kube-apiserver can store, is cache.ErrMalformed.
 func FromREST(resource *RESTResource, namespace, name string) Source {
 	return &restSource{resource: resource, namespace: namespace, name: name}
 }

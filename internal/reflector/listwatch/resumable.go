@@ -15,10 +15,8 @@ import (
 	"github.com/refwatch/refwatch/internal/redact"
 )
 
-// Resumable is a Source that can compare its object with what it has delivered last,
-// without the content. After a break a reflector then resumes the stream of a large
-// object: it compares, and opens a plain watch from the version of the comparison. The
-// source of [FromREST] is Resumable.
+// Resumable is a Source that can compare its object with what it has delivered last, without the content.
+// After a break a reflector then resumes the stream of a large object, from the version of the comparison.
 type Resumable interface {
 	Source
 	// IsLarge reports whether the object that was delivered last is so large that a

@@ -18,26 +18,13 @@ import (
 // Both methods must return when their context ends, and must be safe for concurrent
 // use.
 //
-// A reflector asks for a WatchList first (KEP-3157): it calls Watch with
-// SendInitialEvents set, and expects the state as Added events, then a bookmark with
-// the annotation "k8s.io/initial-events-end", then the changes. A Source that serves
-// only lists and plain watches has a method
-//
-//	IsWatchListSemanticsUnSupported() bool
-//
-// that returns true, as client-go's clients have; a reflector then calls List, and
-// Watch from the version of the list. It does so for every Source if client-go's
-// feature gate WatchListClient is off.
+// A reflector asks for a WatchList first (KEP-3157), unless the source has a method
+// IsWatchListSemanticsUnSupported that returns true, or client-go's feature gate WatchListClient is off.
 //
 // An error that is an API status (package apierrors) is treated by its code. Any other
 // error means that no answer arrived: if several reflectors of a gate get such errors, the
-// gate takes the server for down.
-//
-// Logs and errors of a reflector show an error if it is an API status, and otherwise the
-// part of it that quotes no object: an error that redact.Loggable has marked, the *url.Error of a
-// request that failed before the body of an answer, or an error of the network or of a context.
-// The text around that part is dropped. Of any other error only the type appears. errors.Is still finds what the
-// error wraps. A panic in a method fails the attempt, as an error does.
+// gate takes the server for down. Logs and errors show what package redact leaves of an error. A
+// panic in a method fails the attempt, as an error does.
 type Source interface {
 	// List reads the selection. The result is a list type with a resource version.
 	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
@@ -45,10 +32,9 @@ type Source interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (Stream, error)
 }
 
-// Getter is a Source of one object that [reflector.Reflector.Read] reads with a GET, not with
-// a list: for a caller that has no other right, or when an answer must not wait for etcd's
-// next progress notification. The answer has no version but that of the object, so the store
-// gets it as a read at the version "". Such a read proves no rollback of the server.
+// Getter is a Source of one object that [reflector.Reflector.Read] reads with a GET: for a caller that has
+// no other right, or when an answer must not wait for etcd's next progress notification. The store gets the
+// answer as a read at the version "". Such a read proves no rollback of the server.
 type Getter interface {
 	Source
 	// Get reads the object. If the server has no such object, it returns nil and no error: an
@@ -71,36 +57,27 @@ type Stream interface {
 // in Next, it calls Wake when there is an event.
 type Parkable interface {
 	Stream
-	// Park makes the stream ready for TryNext, and returns true. Next is not called
-	// from then on. The stream no longer ends with the context of its Watch, only with
-	// Close.
-	//
-	// Park changes nothing and returns false if the stream cannot be parked, because
-	// it does not come from the HTTP/2 client of package transport, or a wrapper of
-	// the client's transport hides its body. It is called once, and not beside Next.
+	// Park makes the stream ready for TryNext, and returns true. From then on Next is not called, and the
+	// stream ends only with Close, not with the context of its Watch. It is called once, and not beside Next.
+	// It changes nothing and returns false if the stream cannot be parked: it does not come from the HTTP/2
+	// client of package h2, or a wrapper of the client's transport hides its body.
 	Park(wake Waker) bool
-	// TryNext returns the next event, or the error that Next would return, and true.
-	// It does not block. It returns false if there is none: Wake is then called once,
-	// as soon as there is an event or an error. It is called from one goroutine at a
-	// time, and may be called beside Wake. After Close it returns an error.
-	//
-	// What has arrived stays in memory until TryNext has returned it: call TryNext
-	// until it returns false.
+	// TryNext returns the next event, or the error that Next would return, and true. It does not block. It
+	// returns false if there is none: Wake is then called once, as soon as there is one. It is called from one
+	// goroutine at a time, and may be called beside Wake. After Close it returns an error. What has arrived
+	// stays in memory until TryNext has returned it: call TryNext until it returns false.
 	TryNext() (event watch.Event, ok bool, err error)
 }
 
 // Waker is notified by a [Parkable] stream.
 type Waker interface {
-	// Wake is called when TryNext has an event or an error to return: after Park, and
-	// after each TryNext that returned false. It must not block, for all streams of
-	// the connection wait until it returns. It may be called before Park returns. It
-	// is not called after Close, except for a call that was under way. small says that
-	// TryNext decodes at most 16 KiB: Wake may call it itself, and the others wait for that.
+	// Wake is called when TryNext has an event or an error to return: after Park, and after each TryNext that
+	// returned false. It must not block, for all streams of the connection wait until it returns. It may be
+	// called before Park returns, and not after Close, except for a call that was under way. small says that
+	// TryNext decodes at most 16 KiB: Wake may call it itself.
 	Wake(small bool)
-	// TakeBookmark may be called in place of Wake, with the version of a bookmark, if TryNext
-	// has returned all that came before it. If it returns false, TryNext returns the
-	// bookmark. As Wake it must not block, may be called before Park returns, and is not
-	// called after Close, except for a call that was under way.
+	// TakeBookmark may be called in place of Wake, and as Wake is, with the version of a bookmark, if TryNext
+	// has returned all that came before it. If it returns false, TryNext returns the bookmark.
 	TakeBookmark(version string) (taken bool)
 }
 
@@ -108,11 +85,6 @@ type Waker interface {
 // server has sent, for a reason of the program. Such an error says nothing about the
 // server: it counts for this selection alone.
 var ErrStore = failure.ErrStore
-
-// Bound returns err, or an error with the first 4 KiB of its text if that, or the text of an error that it wraps, is
-// longer than 8 KiB. errors.Is and errors.As still find what err wraps and is not as long. What keeps the error of a
-// function of the program, for each of many objects, keeps it bounded. It hides nothing.
-func Bound(err error) error { return redact.Bound(err) }
 
 // Isolate calls f on a goroutine of its own, and returns what it has returned. If f panics, or
 // ends the goroutine, it returns an error. The value of a panic may hold an object: the text of the

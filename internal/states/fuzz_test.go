@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache_test
+package states_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 // number returns a resource version as a number, and nil if it is none.
@@ -32,12 +33,12 @@ func FuzzVersions(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		for _, version := range []string{a, b} {
-			if err := cache.CheckVersion(version); (err == nil) != (number(version) != nil) || err != nil && !errors.Is(err, cache.ErrMalformed) {
+			if err := states.CheckVersion(version); (err == nil) != (number(version) != nil) || err != nil && !errors.Is(err, cache.ErrMalformed) {
 				t.Errorf("CheckVersion(%q): got %v", version, err)
 			}
 		}
-		got, err := cache.CompareVersions(a, b)
-		opposite, oppositeErr := cache.CompareVersions(b, a)
+		got, err := states.CompareVersions(a, b)
+		opposite, oppositeErr := states.CompareVersions(b, a)
 		if got != -opposite || (err == nil) != (oppositeErr == nil) {
 			t.Errorf("CompareVersions(%q, %q): got %d and %v, the other way round %d and %v", a, b, got, err, opposite, oppositeErr)
 		}
@@ -197,20 +198,20 @@ type held struct {
 }
 
 // hold makes a state the one that is held, if the verdict says so.
-func (h *held) hold(state secretState, verdict cache.Verdict) {
-	if verdict == cache.Newer {
+func (h *held) hold(state secretState, verdict states.Verdict) {
+	if verdict == states.Newer {
 		h.state = state
 	}
 }
 
 func (h *held) event(item any, exists bool) {
-	if object, err := cache.CheckObject[*corev1.Secret](key, item); err == nil {
+	if object, err := states.CheckObject[*corev1.Secret](key, item); err == nil {
 		h.hold(h.order.Event(h.state, object, exists))
 	}
 }
 
 func (h *held) read(items []any, version string) {
-	if read, err := cache.CheckRead[*corev1.Secret](key, items, version); err == nil {
+	if read, err := states.CheckRead[*corev1.Secret](key, items, version); err == nil {
 		h.hold(h.order.Read(h.state, read, version, h.state.SameContent(read)))
 	}
 }

@@ -1,56 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache_test
+package states_test
 
 import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 // What each answer means after a read at version 10, which held the secret at version 8.
 func TestOrder(t *testing.T) {
-	read := func(state secretState, version string) func(*secretOrder, secretState) (secretState, cache.Verdict) {
-		return func(o *secretOrder, held secretState) (secretState, cache.Verdict) {
+	read := func(state secretState, version string) func(*secretOrder, secretState) (secretState, states.Verdict) {
+		return func(o *secretOrder, held secretState) (secretState, states.Verdict) {
 			return o.Read(held, state, version, held.SameContent(state))
 		}
 	}
-	event := func(version string, exists bool) func(*secretOrder, secretState) (secretState, cache.Verdict) {
-		return func(o *secretOrder, held secretState) (secretState, cache.Verdict) {
+	event := func(version string, exists bool) func(*secretOrder, secretState) (secretState, states.Verdict) {
+		return func(o *secretOrder, held secretState) (secretState, states.Verdict) {
 			return o.Event(held, secretWith(version, "b"), exists)
 		}
 	}
 	tests := map[string]struct {
 		newWriter bool
-		answer    func(*secretOrder, secretState) (secretState, cache.Verdict)
-		want      cache.Verdict
+		answer    func(*secretOrder, secretState) (secretState, states.Verdict)
+		want      states.Verdict
 		version   string // of the state afterwards
 		epoch     uint64
 	}{
-		"a read of the same":                      {false, read(exists("8", "a"), "12"), cache.Same, "8", 0},
-		"a newer object":                          {false, read(exists("11", "b"), "12"), cache.Newer, "11", 0},
-		"a read without the object":               {false, read(absent("12"), "12"), cache.Newer, "12", 0},
-		"a read at the version seen":              {false, read(absent("10"), "10"), cache.Newer, "10", 0},
-		"an older read":                           {false, read(absent("9"), "9"), cache.Late, "8", 0},
-		"an older object, in a newer read":        {false, read(exists("7", "a"), "12"), cache.Newer, "7", 1},
-		"other content at the version":            {false, read(exists("8", "b"), "12"), cache.Newer, "8", 1},
-		"an older read of another writer":         {true, read(absent("9"), "9"), cache.Newer, "9", 1},
-		"a newer read of another writer":          {true, read(absent("12"), "12"), cache.Newer, "12", 0},
-		"an older read of another, with the same": {true, read(exists("8", "a"), "9"), cache.Same, "8", 0},
-		"a newer event":                           {false, event("11", true), cache.Newer, "11", 0},
-		"an event at the version seen":            {false, event("10", true), cache.Late, "8", 0},
-		"a newer deletion":                        {false, event("11", false), cache.Newer, "11", 0},
-		"a deletion with the object's version":    {false, event("8", false), cache.Newer, "10", 0},
-		"a deletion in between":                   {false, event("9", false), cache.Late, "8", 0},
+		"a read of the same":                      {false, read(exists("8", "a"), "12"), states.Same, "8", 0},
+		"a newer object":                          {false, read(exists("11", "b"), "12"), states.Newer, "11", 0},
+		"a read without the object":               {false, read(absent("12"), "12"), states.Newer, "12", 0},
+		"a read at the version seen":              {false, read(absent("10"), "10"), states.Newer, "10", 0},
+		"an older read":                           {false, read(absent("9"), "9"), states.Late, "8", 0},
+		"an older object, in a newer read":        {false, read(exists("7", "a"), "12"), states.Newer, "7", 1},
+		"other content at the version":            {false, read(exists("8", "b"), "12"), states.Newer, "8", 1},
+		"an older read of another writer":         {true, read(absent("9"), "9"), states.Newer, "9", 1},
+		"a newer read of another writer":          {true, read(absent("12"), "12"), states.Newer, "12", 0},
+		"an older read of another, with the same": {true, read(exists("8", "a"), "9"), states.Same, "8", 0},
+		"a newer event":                           {false, event("11", true), states.Newer, "11", 0},
+		"an event at the version seen":            {false, event("10", true), states.Late, "8", 0},
+		"a newer deletion":                        {false, event("11", false), states.Newer, "11", 0},
+		"a deletion with the object's version":    {false, event("8", false), states.Newer, "10", 0},
+		"a deletion in between":                   {false, event("9", false), states.Late, "8", 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var order secretOrder
 			first := exists("8", "a")
 			held, verdict := order.Read(secretState{}, first, "10", false)
-			if verdict != cache.Newer || order.Version() != "10" {
+			if verdict != states.Newer || order.Version() != "10" {
 				t.Fatalf("the first read: got %s at version %q, want Newer at 10", verdict, order.Version())
 			}
 			if test.newWriter {
@@ -60,7 +60,7 @@ func TestOrder(t *testing.T) {
 			if verdict != test.want || got.ResourceVersion != test.version || got.Epoch != test.epoch {
 				t.Errorf("got %s: %v, want %s with version %q in epoch %d", verdict, got, test.want, test.version, test.epoch)
 			}
-			if verdict != cache.Newer && got != held {
+			if verdict != states.Newer && got != held {
 				t.Errorf("the state changed with an answer that is %s", verdict)
 			}
 		})
@@ -73,11 +73,11 @@ func TestOrderNewEpoch(t *testing.T) {
 	held, _ := order.Read(secretState{}, exists("8", "a"), "10", false)
 	order.NewEpoch()
 	got, verdict := order.Read(held, exists("3", "b"), "4", false)
-	if verdict != cache.Newer || got.ResourceVersion != "3" || got.Epoch != 1 || order.Version() != "4" {
+	if verdict != states.Newer || got.ResourceVersion != "3" || got.Epoch != 1 || order.Version() != "4" {
 		t.Errorf("got %s: %v, want version 3 in epoch 1", verdict, got)
 	}
 	order.Bookmark("20")
-	if got, verdict := order.Event(got, secretWith("15", "c"), true); verdict != cache.Late {
+	if got, verdict := order.Event(got, secretWith("15", "c"), true); verdict != states.Late {
 		t.Errorf("an event before a bookmark: got %s: %v, want it to be late", verdict, got)
 	}
 }
@@ -85,7 +85,7 @@ func TestOrderNewEpoch(t *testing.T) {
 // An event before the first complete read is the state, but does not sync it.
 func TestOrderEventDoesNotSync(t *testing.T) {
 	var order secretOrder
-	if got, verdict := order.Event(secretState{}, secret("5"), true); verdict != cache.Newer || got.Synced || !got.Exists {
+	if got, verdict := order.Event(secretState{}, secret("5"), true); verdict != states.Newer || got.Synced || !got.Exists {
 		t.Errorf("got %s: %v, want it to exist and not synced", verdict, got)
 	}
 }
@@ -122,7 +122,7 @@ func TestIssue8DeletionWithTheLastVersion(t *testing.T) {
 			if got.Exists != (test.gone == "") || !got.Exists && got.ResourceVersion != test.gone {
 				t.Errorf("got %v, want it gone at version %q", got, test.gone)
 			}
-			if got, verdict := order.Event(got, secret("10"), true); verdict != cache.Late {
+			if got, verdict := order.Event(got, secret("10"), true); verdict != states.Late {
 				t.Errorf("the object's last event, late: got %s: %v, want Late", verdict, got)
 			}
 		})
@@ -134,7 +134,7 @@ func TestIssue8NewEpochWithTheSameObject(t *testing.T) {
 	var order secretOrder
 	held, _ := order.Read(secretState{}, exists("8", "a"), "20", false)
 	order.NewEpoch()
-	if got, verdict := order.Read(held, exists("8", "a"), "9", true); got != held || verdict != cache.Same {
+	if got, verdict := order.Read(held, exists("8", "a"), "9", true); got != held || verdict != states.Same {
 		t.Errorf("got %s: %v, want no change", verdict, got)
 	}
 	held, _ = order.Event(held, secretWith("10", "b"), true)
@@ -150,20 +150,20 @@ func TestIssue8NewEpochWithTheSameObject(t *testing.T) {
 func TestOrderOfReadsOfTheObject(t *testing.T) {
 	gone := absent("")
 	tests := map[string]struct {
-		reads []secretState // after one of version 8 with content a
-		want  cache.Verdict // of the last
+		reads []secretState  // after one of version 8 with content a
+		want  states.Verdict // of the last
 		epoch uint64
 	}{
-		"the same":                               {[]secretState{exists("8", "a")}, cache.Same, 0},
-		"a newer object":                         {[]secretState{exists("9", "a")}, cache.Newer, 0},
-		"an older object":                        {[]secretState{exists("7", "a")}, cache.Newer, 1},
-		"other content at the version":           {[]secretState{exists("8", "b")}, cache.Newer, 1},
-		"no object":                              {[]secretState{gone}, cache.Newer, 0},
-		"still no object":                        {[]secretState{gone, gone}, cache.Same, 0},
-		"a newer object after an absence":        {[]secretState{gone, exists("9", "a")}, cache.Newer, 0},
-		"the version again, after an absence":    {[]secretState{gone, exists("8", "b")}, cache.Newer, 1},
-		"an older object, after two absences":    {[]secretState{gone, gone, exists("7", "a")}, cache.Newer, 1},
-		"a newer object after one of two epochs": {[]secretState{exists("7", "a"), exists("8", "b")}, cache.Newer, 1},
+		"the same":                               {[]secretState{exists("8", "a")}, states.Same, 0},
+		"a newer object":                         {[]secretState{exists("9", "a")}, states.Newer, 0},
+		"an older object":                        {[]secretState{exists("7", "a")}, states.Newer, 1},
+		"other content at the version":           {[]secretState{exists("8", "b")}, states.Newer, 1},
+		"no object":                              {[]secretState{gone}, states.Newer, 0},
+		"still no object":                        {[]secretState{gone, gone}, states.Same, 0},
+		"a newer object after an absence":        {[]secretState{gone, exists("9", "a")}, states.Newer, 0},
+		"the version again, after an absence":    {[]secretState{gone, exists("8", "b")}, states.Newer, 1},
+		"an older object, after two absences":    {[]secretState{gone, gone, exists("7", "a")}, states.Newer, 1},
+		"a newer object after one of two epochs": {[]secretState{exists("7", "a"), exists("8", "b")}, states.Newer, 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache_test
+package states_test
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 func TestCompareVersions(t *testing.T) {
@@ -31,7 +32,7 @@ func TestCompareVersions(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := cache.CompareVersions(test.a, test.b)
+			got, err := states.CompareVersions(test.a, test.b)
 			if got != test.want || errors.Is(err, cache.ErrMalformed) != test.malformed || (err != nil) != test.malformed {
 				t.Errorf("CompareVersions(%q, %q): got %d, %v, want %d, malformed: %v",
 					test.a, test.b, got, err, test.want, test.malformed)
@@ -42,12 +43,12 @@ func TestCompareVersions(t *testing.T) {
 
 func TestCheckVersion(t *testing.T) {
 	for _, version := range []string{"1", "10", "100000000000000000000"} {
-		if err := cache.CheckVersion(version); err != nil {
+		if err := states.CheckVersion(version); err != nil {
 			t.Errorf("CheckVersion(%q): got %v, want no error", version, err)
 		}
 	}
 	for _, version := range []string{"", "0", "01", "-1", "1x"} {
-		if err := cache.CheckVersion(version); !errors.Is(err, cache.ErrMalformed) {
+		if err := states.CheckVersion(version); !errors.Is(err, cache.ErrMalformed) {
 			t.Errorf("CheckVersion(%q): got %v, want ErrMalformed", version, err)
 		}
 	}

@@ -1,32 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package states
 
 import (
-	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-var (
-	// ErrForeign means that an object is not the one that was asked for: it has another
-	// name, namespace or type.
-	ErrForeign = errors.New("foreign object")
-	// ErrMalformed means that a server's answer cannot be right: a resource version is
-	// missing, "0" or not a number, an object is newer than the read that holds it, or
-	// package reflector cannot decode the answer.
-	ErrMalformed = errors.New("malformed")
+	"github.com/refwatch/refwatch/cache"
 )
 
 // CheckObject returns item as the object with a key, or why it cannot be that object. The
-// error wraps [ErrForeign] or [ErrMalformed]. It names types and keys, never data.
-func CheckObject[T Object](key types.NamespacedName, item any) (T, error) {
+// error wraps [cache.ErrForeign] or [cache.ErrMalformed]. It names types and keys, never data.
+func CheckObject[T cache.Object](key types.NamespacedName, item any) (T, error) {
 	var none T
 	object, ok := item.(T)
 	if !ok || any(object) == any(none) {
-		return none, fmt.Errorf("%w: a %T where a %T belongs", ErrForeign, item, none)
+		return none, fmt.Errorf("%w: a %T where a %T belongs", cache.ErrForeign, item, none)
 	}
 	if err := checkHeader(key, object); err != nil {
 		return none, err
@@ -37,7 +28,7 @@ func CheckObject[T Object](key types.NamespacedName, item any) (T, error) {
 // CheckRead returns the state that a complete read of the object with a key shows, or why
 // that cannot be right: a foreign object, more than one object, a malformed version, or an
 // object newer than the read. The errors are those of [CheckObject].
-func CheckRead[T Object](key types.NamespacedName, items []any, version string) (State[T], error) {
+func CheckRead[T cache.Object](key types.NamespacedName, items []any, version string) (State[T], error) {
 	if err := CheckVersion(version); err != nil {
 		return State[T]{}, err
 	}
@@ -46,7 +37,7 @@ func CheckRead[T Object](key types.NamespacedName, items []any, version string) 
 		return State[T]{Synced: true, ResourceVersion: version}, nil
 	case 1:
 	default:
-		return State[T]{}, fmt.Errorf("%w: %d objects in a read of %s", ErrForeign, len(items), key)
+		return State[T]{}, fmt.Errorf("%w: %d objects in a read of %s", cache.ErrForeign, len(items), key)
 	}
 	object, err := CheckObject[T](key, items[0])
 	if err != nil {
@@ -54,7 +45,7 @@ func CheckRead[T Object](key types.NamespacedName, items []any, version string) 
 	}
 	own := object.GetResourceVersion()
 	if order, _ := CompareVersions(own, version); order > 0 {
-		return State[T]{}, fmt.Errorf("%w: an object at a later version than the read that it is in", ErrMalformed)
+		return State[T]{}, fmt.Errorf("%w: an object at a later version than the read that it is in", cache.ErrMalformed)
 	}
 	return State[T]{Object: object, Exists: true, Synced: true, ResourceVersion: own}, nil
 }
@@ -81,7 +72,7 @@ func (s State[T]) Holds(key types.NamespacedName, items []any) bool {
 // checkHeader returns why an object with that metadata cannot be the one with a key.
 func checkHeader(key types.NamespacedName, object metav1.Object) error {
 	if object.GetName() != key.Name || object.GetNamespace() != key.Namespace {
-		return fmt.Errorf("%w: %s/%s where %s belongs", ErrForeign, object.GetNamespace(), object.GetName(), key)
+		return fmt.Errorf("%w: %s/%s where %s belongs", cache.ErrForeign, object.GetNamespace(), object.GetName(), key)
 	}
 	return CheckVersion(object.GetResourceVersion())
 }

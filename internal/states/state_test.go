@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache_test
+package states_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/test/canary"
 )
 
@@ -18,13 +18,13 @@ func TestIssue13_StatePrintsNoObjectData(t *testing.T) {
 	var canaries canary.Canaries
 	object := &corev1.Secret{Data: map[string][]byte{"password": []byte(canaries.New())}}
 	object.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: canaries.New()}
-	state := cache.State[*corev1.Secret]{Object: object, Exists: true, ResourceVersion: "5", Epoch: 1}
+	state := states.State[*corev1.Secret]{Object: object, Exists: true, ResourceVersion: "5", Epoch: 1}
 	for name, value := range map[string]any{
-		"state": state, "pointer": &state, "in a slice": []cache.State[*corev1.Secret]{state}, "in a struct": struct{ State any }{state},
+		"state": state, "pointer": &state, "in a slice": []states.State[*corev1.Secret]{state}, "in a struct": struct{ State any }{state},
 	} {
 		canaries.Check(t, name, canary.Print(value))
 	}
-	for want, state := range map[string]cache.State[*metav1.PartialObjectMetadata]{
+	for want, state := range map[string]states.State[*metav1.PartialObjectMetadata]{
 		`exists, resource version "5", epoch 1`: {Exists: true, Synced: true, ResourceVersion: "5", Epoch: 1},
 		`absent, resource version "7", epoch 0`: {Synced: true, ResourceVersion: "7"},
 		`unknown, resource version "", epoch 0`: {},

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache_test
+package states_test
 
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 var key = types.NamespacedName{Namespace: "shop", Name: "tls"}
 
 type (
-	secretState = cache.State[*corev1.Secret]
-	secretOrder = cache.Order[*corev1.Secret]
+	secretState = states.State[*corev1.Secret]
+	secretOrder = states.Order[*corev1.Secret]
 )
 
 // secret returns the object with the key at a version, with the UID "one" or the one given.

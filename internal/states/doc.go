@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cache decides which answer about a Kubernetes object is the newest.
+// Package states decides which answer about a Kubernetes object is the newest.
 //
 // [CheckObject] and [CheckRead] return what an answer of the server shows, or why it cannot
 // be right. [Order] decides whether that is newer than the [State] that is held. The stores
@@ -14,4 +14,4 @@
 //
 // All readers share the object of a State and must not change it, as with client-go's
 // listers.
-package cache
+package states

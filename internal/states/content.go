@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package states
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/conversion"
+
+	"github.com/refwatch/refwatch/cache"
 )
 
 // contents compares objects as equality.Semantic does, which allocates twice for each byte
@@ -24,7 +26,7 @@ var contents = func() conversion.Equalities {
 // server gives it to another state. An empty slice or map is as none. Nothing is compared
 // if both are the same pointer; else SameContent takes time that grows with the object, so
 // do not hold a lock meanwhile.
-func SameContent[T Object](a, b T) bool {
+func SameContent[T cache.Object](a, b T) bool {
 	if any(a) == any(b) {
 		return true
 	}

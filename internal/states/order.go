@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package states
+
+import "github.com/refwatch/refwatch/cache"
 
 // Verdict is what an answer of the server means for the state that is held.
 type Verdict string
@@ -19,7 +21,7 @@ const (
 // take the state that is held and return the one to hold. It compares no content: the
 // caller does, outside of locks ([SameContent]). An Order is not safe for concurrent use.
 // The zero value has seen nothing, in epoch 0. Nothing else decides what is newer.
-type Order[T Object] struct {
+type Order[T cache.Object] struct {
 	version   string // highest version seen in this epoch; empty: none
 	epoch     uint64 // of the state that is stored next
 	newWriter bool   // the next read is the first one of another writer
@@ -119,13 +121,13 @@ func (o *Order[T]) next(held, next State[T]) (State[T], Verdict) {
 }
 
 // holds reports whether a state is that object at that version.
-func holds[T Object](held State[T], object T) bool {
+func holds[T cache.Object](held State[T], object T) bool {
 	return held.Exists && held.ResourceVersion == object.GetResourceVersion() && held.Object.GetUID() == object.GetUID()
 }
 
 // contradicts reports whether a later read, which is not identical to the state held,
 // cannot come after it in one epoch.
-func contradicts[T Object](held, read State[T]) bool {
+func contradicts[T cache.Object](held, read State[T]) bool {
 	if !held.Synced || !read.Exists {
 		return false // nothing is held, or an object was deleted
 	}

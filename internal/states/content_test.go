@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache_test
+package states_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 const mebibyte = 1 << 20
@@ -25,7 +26,7 @@ func largeSecret(version string) *corev1.Secret {
 // again by the thousand.
 func TestLargeObjectIsReadAgain(t *testing.T) {
 	held, read := largeSecret("10"), largeSecret("10")
-	allocations := testing.AllocsPerRun(5, func() { _ = cache.SameContent(held, read) })
+	allocations := testing.AllocsPerRun(5, func() { _ = states.SameContent(held, read) })
 	if allocations > 500 {
 		t.Errorf("got %v allocations for a read of the object that is held, want at most 500", allocations)
 	}
@@ -55,7 +56,7 @@ func TestSameContent(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := cache.SameContent(test.a, test.b); got != test.want {
+			if got := states.SameContent(test.a, test.b); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -66,6 +67,6 @@ func BenchmarkSameContentOfALargeObject(b *testing.B) {
 	held, read := largeSecret("10"), largeSecret("10")
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = cache.SameContent(held, read)
+		_ = states.SameContent(held, read)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache_test
+package states_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 func TestCheckRead(t *testing.T) {
@@ -38,7 +39,7 @@ func TestCheckRead(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := cache.CheckRead[*corev1.Secret](key, test.items, test.version)
+			got, err := states.CheckRead[*corev1.Secret](key, test.items, test.version)
 			if !errors.Is(err, test.refused) {
 				t.Errorf("got %v, want %v", err, test.refused)
 			}
@@ -69,7 +70,7 @@ func TestCheckObject(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := cache.CheckObject[*corev1.Secret](key, test.object); !errors.Is(err, test.want) {
+			if _, err := states.CheckObject[*corev1.Secret](key, test.object); !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
 		})
@@ -77,7 +78,7 @@ func TestCheckObject(t *testing.T) {
 	custom := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": key.Namespace, "name": key.Name, "resourceVersion": "5"},
 	}}
-	if got, err := cache.CheckObject[*unstructured.Unstructured](key, custom); err != nil || got != custom {
+	if got, err := states.CheckObject[*unstructured.Unstructured](key, custom); err != nil || got != custom {
 		t.Errorf("unstructured: got %v and %v, want the object", got, err)
 	}
 }
@@ -87,7 +88,7 @@ func TestCheckHidesData(t *testing.T) {
 	leak := secretWith("", "canary")
 	leak.Annotations = map[string]string{"a": "canary"}
 	for _, object := range []any{leak, &corev1.ConfigMap{Data: map[string]string{"k": "canary"}}} {
-		if _, err := cache.CheckObject[*corev1.Secret](key, object); err == nil || strings.Contains(err.Error(), "canary") {
+		if _, err := states.CheckObject[*corev1.Secret](key, object); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("got %v, want an error without object data", err)
 		}
 	}

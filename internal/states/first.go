@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cache
+package states
 
 // First decides about an object that exists, in a read of it alone (GET) that may overlap
 // other reads. It counts only if nothing was seen but by First: an object that is older than
