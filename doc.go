@@ -10,9 +10,8 @@
 //     reach them.
 //   - [github.com/refwatch/refwatch/objectcache/access]: Roles for what is read.
 //   - [github.com/refwatch/refwatch/objectcache/derived]: what is computed from objects.
-//   - [github.com/refwatch/refwatch/reflector] and
-//     [github.com/refwatch/refwatch/reflector/listwatch]: keep a client-go store or queue
-//     equal to one selection on the server, for programs that need no more.
+//   - [github.com/refwatch/refwatch/reflector]: keeps a client-go store or queue equal to one
+//     selection on the server, for programs that need no more.
 //   - [github.com/refwatch/refwatch/cache]: the last known state of one object.
 //   - [github.com/refwatch/refwatch/manager/listers]: client-go's listers on a manager.
 //   - [github.com/refwatch/refwatch/manager/debug]: a page that shows each object.

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package cache has what all packages of refwatch call an object, and the errors of answers that
+// cannot be right. client-go has a package of that name, with stores.
 package cache
 
 import (
+	"errors"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -14,23 +18,12 @@ type Object interface {
 	runtime.Object
 }
 
-// State is the last known state of one object. In the zero State nothing is known
-// yet.
-type State[T Object] struct {
-	// Object is the object, shared and read-only; nil unless Exists.
-	Object T
-	// Exists is set if the object exists on the server. If neither Exists nor Synced
-	// is set, that is not known.
-	Exists bool
-	// Synced is set once a complete read (a list, or the initial events of a
-	// WatchList, or a GET) has reached the holder.
-	Synced bool
-	// ResourceVersion is the version of this state: the object's own if it exists,
-	// otherwise that of the read or the deletion that showed its absence. Empty if a GET
-	// has shown it.
-	ResourceVersion string
-	// Epoch is the number of the epoch in which the holder stored this state. A new
-	// epoch begins when the server was rolled back. Versions of different epochs
-	// cannot be compared: the same version may have other content.
-	Epoch uint64
-}
+var (
+	// ErrForeign means that an object is not the one that was asked for: it has another
+	// name, namespace or type.
+	ErrForeign = errors.New("foreign object")
+	// ErrMalformed means that a server's answer cannot be right: a resource version is
+	// missing, "0" or not a number, an object is newer than the read that holds it, or
+	// package reflector cannot decode the answer.
+	ErrMalformed = errors.New("malformed")
+)

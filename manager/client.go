@@ -13,13 +13,13 @@ import (
 	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
-// ClientFor returns a clientset for the config that [ConfigFor] returns. It also
+// ClientFor returns a clientset for the config that [resource.ConfigFor] returns. It also
 // sends protobuf. It returns an error for a nil config, and those of client-go.
 func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
 	if config == nil {
 		return nil, errors.New("new client: the config is nil: pass that of the program")
 	}
-	config = ConfigFor(config)
+	config = resource.ConfigFor(config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -27,7 +27,3 @@ func ClientFor(config *rest.Config) (kubernetes.Interface, error) {
 	}
 	return client, nil
 }
-
-// ConfigFor is [resource.ConfigFor]: it returns a copy of config for a client with
-// many streams, of every kind. ConfigFor(nil) returns nil.
-func ConfigFor(config *rest.Config) *rest.Config { return resource.ConfigFor(config) }

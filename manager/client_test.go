@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/refwatch/refwatch/manager"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -265,7 +266,7 @@ func TestConfigForWithATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		server.Intercept(func(ctx context.Context, _ apiserver.Request) *metav1.Status { <-ctx.Done(); return nil })
-		config := manager.ConfigFor(server.Config())
+		config := resource.ConfigFor(server.Config())
 		config.Timeout = 10 * time.Second
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
@@ -283,7 +284,7 @@ func TestConfigForWithATimeout(t *testing.T) {
 func TestConfigForEveryClient(t *testing.T) {
 	server := apiserver.New(t, apiserver.Options{})
 	given := server.Config()
-	config := manager.ConfigFor(given)
+	config := resource.ConfigFor(given)
 	if given.QPS != 0 || given.AcceptContentTypes != "" || given.WrapTransport != nil {
 		t.Errorf("config: got %+v, want it unchanged", given)
 	}
@@ -311,7 +312,7 @@ func TestConfigForEveryClient(t *testing.T) {
 			t.Fatalf("metadata: %v", err)
 		}
 	}
-	if manager.ConfigFor(nil) != nil {
+	if resource.ConfigFor(nil) != nil {
 		t.Error("nil config: got a config, want nil")
 	}
 }

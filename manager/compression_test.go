@@ -57,7 +57,7 @@ func TestWatchesAreNotCompressed(t *testing.T) {
 		"ClientFor, BlockingStreams": typed(true, false),
 		"a client of client-go":      typed(true, true),
 		"a dynamic client": func(t *testing.T, config *rest.Config) {
-			client, err := dynamic.NewForConfig(manager.ConfigFor(config))
+			client, err := dynamic.NewForConfig(resource.ConfigFor(config))
 			store, err2 := objectcache.NewWatchStore(clients.Dynamic(client, secrets), objectcache.WatchOptions{})
 			if err := errors.Join(err, err2); err != nil {
 				t.Fatal(err)
@@ -65,7 +65,7 @@ func TestWatchesAreNotCompressed(t *testing.T) {
 			syncOne(t, store)
 		},
 		"a metadata client": func(t *testing.T, config *rest.Config) {
-			client, err := metadata.NewForConfig(manager.ConfigFor(config))
+			client, err := metadata.NewForConfig(resource.ConfigFor(config))
 			store, err2 := objectcache.NewWatchStore(clients.Metadata(client, secrets), objectcache.WatchOptions{})
 			if err := errors.Join(err, err2); err != nil {
 				t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // libraryPackages are the packages that users import.
-var libraryPackages = []string{"cache", "featuregates", "manager", "manager/listers", "objectcache", "reflector", "reflector/listwatch", "test/apiserver"}
+var libraryPackages = []string{"cache", "featuregates", "manager", "manager/listers", "objectcache", "reflector", "test/apiserver"}
 
 // Each exported name of the library is used from outside its package, by an example, a
 // test or another package: what nobody outside has tried is not known to be usable.

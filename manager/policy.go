@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // ErrReferenceDenied is wrapped by the errors of CheckReference and GetFor if the
@@ -37,7 +37,7 @@ func (p ReferencePolicy) review(owner Owner, key types.NamespacedName) (err erro
 			err = fmt.Errorf("the policy panicked with a %T", value)
 		}
 	}()
-	return listwatch.Bound(p(owner, key)) // it is kept for each reference
+	return redact.Bound(p(owner, key)) // it is kept for each reference
 }
 
 // SetReferencePolicy sets the policy that each reference must pass, and applies it to all

@@ -15,8 +15,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // Change is the newest state of an object: what Get would return. Either Object or
@@ -143,7 +144,7 @@ type snapshot[T cache.Object] struct {
 }
 
 // setState sets what Get returns for a synced state.
-func (s *snapshot[T]) setState(resource *kind[T], key types.NamespacedName, state cache.State[T]) {
+func (s *snapshot[T]) setState(resource *kind[T], key types.NamespacedName, state states.State[T]) {
 	s.object, s.err = resource.result(key, state)
 	s.version = state.ResourceVersion
 	if state.Exists {
@@ -164,7 +165,7 @@ func (s *WatchStore[T]) snapshot(key types.NamespacedName) (now snapshot[T], ok 
 	now.owners = e.owners.List()
 	now.id = stateID{entry: e.number, owners: e.owners.Added}
 	w := e.watch.Load()
-	var state cache.State[T]
+	var state states.State[T]
 	if v := e.view.Load(); v != nil && v.ready {
 		state, now.fixed, ok = v.state, v.fixed, true
 	} else if w == nil {
@@ -192,7 +193,7 @@ type refusal struct {
 // previousLocked returns the state of an entry, if all owners have it though there was no
 // read for the newest one, or a refusal. If neither, it makes the subscribers look again in
 // time.
-func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (state cache.State[T], refused *refusal, ok bool) {
+func (s *WatchStore[T]) previousLocked(e *entry[T], w *objectWatch[T]) (state states.State[T], refused *refusal, ok bool) {
 	facts, state := s.factsLocked(e, w)
 	d := s.demandOfAllLocked(e)
 	verdict, after := d.Answer(&facts, s.options.RefusalGrace, time.Now())

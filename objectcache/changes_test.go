@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
 	canaries "github.com/refwatch/refwatch/test/canary"
@@ -289,7 +289,7 @@ func TestChangeHasTheVersion(t *testing.T) {
 		synctest.Wait()
 		r.remove("tls")
 		got := <-versions
-		if order, err := cache.CompareVersions(got, created.ResourceVersion); err != nil || order <= 0 {
+		if order, err := states.CompareVersions(got, created.ResourceVersion); err != nil || order <= 0 {
 			t.Errorf("its deletion: got version %q, want one after %q", got, created.ResourceVersion)
 		}
 		cancel()

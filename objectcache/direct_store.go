@@ -16,8 +16,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // DirectReads is how many reads of a [DirectStore] are under way at a time. Other Gets
@@ -185,7 +186,7 @@ func (s *DirectStore[T]) getWithOptions(ctx context.Context, key types.Namespace
 
 // tooOld returns an error if a version is older than the one that is demanded.
 func tooOld(version, demanded string) error {
-	if order, err := cache.CompareVersions(version, demanded); err == nil && order >= 0 {
+	if order, err := states.CompareVersions(version, demanded); err == nil && order >= 0 {
 		return nil
 	}
 	return &StaleError{version, demanded}

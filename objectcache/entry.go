@@ -10,6 +10,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/slept"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
@@ -28,9 +29,9 @@ type entry[T cache.Object] struct {
 	// for never. It is written after the state: see WatchStore.contact.
 	contact atomic.Int64
 
-	order     cache.Order[T] // of what its watch has brought
-	absent    engine.Reason  // why the object is absent for good, and has no watch; NeedsStream for others
-	immutable bool           // the state can never change, and needs no stream
+	order     states.Order[T] // of what its watch has brought
+	absent    engine.Reason   // why the object is absent for good, and has no watch; NeedsStream for others
+	immutable bool            // the state can never change, and needs no stream
 	// live is set while a new owner needs no read of its own: a stream brings the changes of
 	// the state.
 	live    bool
@@ -113,13 +114,13 @@ func (e *entry[T]) forgetLocked() {
 
 // view is what a Get needs to know of an object. It never changes: a newer one replaces it.
 type view[T cache.Object] struct {
-	state cache.State[T]
+	state states.State[T]
 	ready bool // Get may return the state to all owners without a lock, unless it has lapsed: see TTLStore
 	fixed bool // the object is absent for good: see entry.isAbsent
 }
 
 // state returns the last known state of an entry, the zero State if none is known.
-func (e *entry[T]) state() (state cache.State[T]) {
+func (e *entry[T]) state() (state states.State[T]) {
 	if v := e.view.Load(); v != nil {
 		state = v.state
 	}
@@ -151,15 +152,15 @@ func (s *WatchStore[T]) viewOf(e *entry[T]) *view[T] {
 }
 
 // setStateLocked makes a state the last known one of an entry.
-func (s *WatchStore[T]) setStateLocked(e *entry[T], state cache.State[T]) {
+func (s *WatchStore[T]) setStateLocked(e *entry[T], state states.State[T]) {
 	e.immutable = s.isImmutable(state)
 	e.changedAt = max(1, time.Duration(s.nowAged()))
 	e.view.Store(&view[T]{state, s.isReadyLocked(e, state.Synced), e.isAbsent()})
 }
 
 // isImmutable reports whether a state can never change, and so needs no stream.
-func (s *WatchStore[T]) isImmutable(state cache.State[T]) bool {
-	return s.unwatchImmutable && state.Exists && state.Synced && s.resource.immutable(state.Object)
+func (s *WatchStore[T]) isImmutable(state states.State[T]) bool {
+	return s.unwatchImmutable && state.Exists && state.Synced && s.resource.Immutable(state.Object)
 }
 
 // publishLocked publishes what has changed of an entry, but for its state.

@@ -12,9 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache/internal/names"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // The errors of Get.
@@ -33,6 +33,8 @@ var (
 	// ErrStale is joined to ErrNotSynced when the last known state is older than
 	// WatchOptions.MaxStaleness, TTLOptions.MaxStaleness or the GetOptions allow.
 	ErrStale = errors.New("last known state is older than the allowed staleness")
+	// ErrNoAnswer is among the causes of ErrNotSynced when the server did not answer.
+	ErrNoAnswer = reflector.ErrNoAnswer
 	// ErrInvalidName is returned by Get for a namespace or name that no object
 	// can have. No request is ever sent for it. The object is absent, as one that the
 	// server has not: apierrors.IsNotFound holds for the error, and the object has synced. It does
@@ -160,7 +162,7 @@ func (e *StaleError) Unwrap() error { return ErrStale }
 // explainFailure returns the error of a failed attempt as the log has it. The first one for a right
 // that is missing says what each strategy needs: the program may have the rights of another one.
 func (s *WatchStore[T]) explainFailure(err error) error {
-	err = s.resource.ExplainFailure(err)
+	err = s.resource.Explain(notServed(err))
 	if apierrors.IsForbidden(err) {
 		s.loggedForbidden.Do(func() { err = fmt.Errorf("%w: %w", err, errRights) })
 	}

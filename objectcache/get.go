@@ -10,9 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // Get returns a referenced object from memory. All callers share it, and it must
@@ -130,7 +130,7 @@ func (s *WatchStore[T]) markUsed(e *entry[T]) {
 }
 
 // result returns what Get returns for a synced state.
-func (k *kind[T]) result(key types.NamespacedName, state cache.State[T]) (T, error) {
+func (k *kind[T]) result(key types.NamespacedName, state states.State[T]) (T, error) {
 	if state.Exists {
 		return state.Object, nil
 	}
@@ -186,7 +186,7 @@ func (o *GetOptions) validate() error {
 	if o.NotOlderThan == "" {
 		return nil
 	}
-	if err := cache.CheckVersion(o.NotOlderThan); err != nil {
+	if err := states.CheckVersion(o.NotOlderThan); err != nil {
 		return fmt.Errorf("GetOptions.NotOlderThan: %w", err)
 	}
 	return nil
@@ -264,7 +264,7 @@ func (g *waiter[T]) needsRead() bool {
 // all changes up to it. status is that of its watch.
 func (w *objectWatch[T]) versionLocked(status reflector.Status) string {
 	version := w.entry.order.Version()
-	if order, _ := cache.CompareVersions(status.ResourceVersion, version); order > 0 {
+	if order, _ := states.CompareVersions(status.ResourceVersion, version); order > 0 {
 		return status.ResourceVersion // of a bookmark
 	}
 	return version

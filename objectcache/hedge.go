@@ -12,6 +12,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/slept"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
@@ -21,7 +22,7 @@ import (
 // written since etcd's last progress notification, kube-apiserver waits for the next one, up
 // to 0.1 s. A GET reads one key of etcd and waits for nothing. A request may also hang.
 //
-// The object is the state until the stream has one, which may be older: see [cache.Order.First].
+// The object is the state until the stream has one, which may be older: see [states.Order.First].
 // An absence has no version, and may be older than the state of the stream. So it does not
 // count, and the Get waits for the stream. If the stream fails afterwards, the state is the
 // last known one, as that of any stream that fails.
@@ -140,7 +141,7 @@ func (s *WatchStore[T]) dropHedgeLocked(w *objectWatch[T]) {
 func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	ctx, cancel := context.WithTimeout(s.ctx, hedgeTimeout)
 	defer cancel()
-	var state cache.State[T] // zero if a client, or the function, ends the goroutine
+	var state states.State[T] // zero if a client, or the function, ends the goroutine
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -162,7 +163,7 @@ func (s *WatchStore[T]) runHedge(h hedge[T]) {
 }
 
 // readHedge sends the request of a hedged read.
-func (s *WatchStore[T]) readHedge(ctx context.Context, h hedge[T]) (state cache.State[T], err error) {
+func (s *WatchStore[T]) readHedge(ctx context.Context, h hedge[T]) (state states.State[T], err error) {
 	err = context.Canceled // a client may end the goroutine
 	defer func() {
 		s.mu.Lock()
@@ -191,13 +192,13 @@ func (s *WatchStore[T]) hedgeFailedLocked(h hedge[T], err error) {
 
 // storeHedgedLocked stores the state that a hedged read has brought, unless the stream has
 // brought one, was refused, or was replaced.
-func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state cache.State[T]) {
+func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state states.State[T]) {
 	e, w := h.entry, h.watch
 	if e.watch.Load() != w || !w.status().RefusedSince.IsZero() {
 		return
 	}
 	state, verdict := e.order.First(e.state(), state)
-	if verdict == cache.Late {
+	if verdict == states.Late {
 		return
 	}
 	w.hedged = true

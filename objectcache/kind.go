@@ -10,24 +10,24 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/objectcache/internal/kinds"
 	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 // kind is a resource as the stores see it.
 type kind[T cache.Object] struct {
-	*resource.Reader[T]
+	*kinds.Kind[T]
 
-	resource  schema.GroupResource
-	immutable func(T) bool // nil if no object of this kind is immutable
+	resource schema.GroupResource
 }
 
 // newKind returns an error if the resource is invalid or has no client.
 func newKind[T cache.Object](r resource.Resource[T]) (kind[T], error) {
-	reader, err := resource.NewReader(r)
+	k, err := r.Kind()
 	if err != nil {
 		return kind[T]{}, err
 	}
-	return kind[T]{reader, reader.Path().GroupResource(), reader.Immutable()}, nil
+	return kind[T]{k, k.Path.GroupResource()}, nil
 }
 
 // newKindOfGets is newKind for a store that reads with GETs.
@@ -40,7 +40,7 @@ func newKindOfGets[T cache.Object](r resource.Resource[T]) (kind[T], error) {
 }
 
 func (k *kind[T]) permissions(verbs ...string) Permissions {
-	return Permissions{Resource: k.Path(), ClusterScoped: k.IsClusterScoped(), Verbs: verbs}
+	return Permissions{Resource: k.Path, ClusterScoped: k.ClusterScoped, Verbs: verbs}
 }
 
 // logRateLimit logs the rate limit of the client, if it has one.
@@ -60,7 +60,7 @@ func (k *kind[T]) read(ctx context.Context, key types.NamespacedName, answered f
 		state.Object, err = k.Transform(state.Object)
 	}
 	if err != nil {
-		return state.Object, k.ExplainFailure(err)
+		return state.Object, k.Explain(notServed(err))
 	}
 	return k.result(key, state)
 }

@@ -18,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
-	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -41,7 +40,7 @@ func TestClientWithARateLimit(t *testing.T) {
 		}, true},
 		"no limit":                {func(c *rest.Config) *rest.Config { c.QPS = -1; return c }, false},
 		"a limiter without limit": {func(c *rest.Config) *rest.Config { c.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter(); return c }, false},
-		"ConfigFor":               {manager.ConfigFor, false},
+		"ConfigFor":               {resource.ConfigFor, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // objectWatch brings the states of an entry, with a reflector that follows the object, reads it
@@ -74,7 +75,7 @@ func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 // entry as long as it is the watch of that entry: an answer that comes after it was stopped is
 // dropped. The methods of client-go's ReflectorStore call the function of WithTransform, without a
 // lock: on the goroutine of an attempt, of a worker, or of a stream that is not parked. They return
-// its error, and no other: see package cache.
+// its error, and no other: see package states.
 var (
 	_ toolscache.ReflectorStore = (*objectWatch[cache.Object])(nil)
 	_ reflector.Checker         = (*objectWatch[cache.Object])(nil)
@@ -123,7 +124,7 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 	if version == "" {
 		return w.replaceObject(items)
 	}
-	read, err := cache.CheckRead[T](w.entry.key, items, version)
+	read, err := states.CheckRead[T](w.entry.key, items, version)
 	if err != nil {
 		return nil // the reflector has checked it
 	}
@@ -140,7 +141,7 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 
 // replaceObject stores what a GET has brought, and nothing else: see getSource.
 func (w *objectWatch[T]) replaceObject(items []any) (err error) {
-	read := cache.State[T]{Synced: true, Exists: len(items) > 0}
+	read := states.State[T]{Synced: true, Exists: len(items) > 0}
 	if read.Exists {
 		if read.Object, err = w.store.resource.Transform(items[0].(T)); err != nil {
 			return err
@@ -164,7 +165,7 @@ func (w *objectWatch[T]) replaceObject(items []any) (err error) {
 
 // replace stores a complete read. It compares content without a lock. In the rare case that the
 // state has changed meanwhile it stores nothing, and returns false.
-func (w *objectWatch[T]) replace(read cache.State[T], version string) bool {
+func (w *objectWatch[T]) replace(read states.State[T], version string) bool {
 	held := w.entry.state()
 	same := held.SameContent(read)
 	w.store.mu.Lock()
@@ -175,7 +176,7 @@ func (w *objectWatch[T]) replace(read cache.State[T], version string) bool {
 	}
 	if w.mayWriteLocked() {
 		state, verdict := w.entry.order.Read(now, read, version, same)
-		if w.behind = verdict == cache.Late && w.isHedged(); w.behind {
+		if w.behind = verdict == states.Late && w.isHedged(); w.behind {
 			w.entry.order.NewWriter() // the next read proves a rollback, or has the state
 		}
 		w.storeLocked(state, verdict)
@@ -185,7 +186,7 @@ func (w *objectWatch[T]) replace(read cache.State[T], version string) bool {
 
 // event stores an event.
 func (w *objectWatch[T]) event(item any, exists bool) error {
-	object, err := cache.CheckObject[T](w.entry.key, item)
+	object, err := states.CheckObject[T](w.entry.key, item)
 	if err != nil {
 		return nil // the reflector has checked it
 	}
@@ -209,8 +210,8 @@ func (w *objectWatch[T]) eventLocked(object T, exists bool) {
 
 func (w *objectWatch[T]) mayWriteLocked() bool { return w.entry.watch.Load() == w }
 
-func (w *objectWatch[T]) storeLocked(state cache.State[T], verdict cache.Verdict) {
-	if verdict == cache.Newer {
+func (w *objectWatch[T]) storeLocked(state states.State[T], verdict states.Verdict) {
+	if verdict == states.Newer {
 		w.store.setStateLocked(w.entry, state)
 	}
 }
@@ -226,16 +227,16 @@ func (w *objectWatch[T]) NewEpoch() {
 
 // Check returns why an object is not the one of the entry.
 func (w *objectWatch[T]) Check(object runtime.Object) error {
-	_, err := cache.CheckObject[T](w.entry.key, object)
+	_, err := states.CheckObject[T](w.entry.key, object)
 	return err
 }
 
 // CheckRead returns why a complete read is not one of the object.
 func (w *objectWatch[T]) CheckRead(items []any, version string) error {
 	if version == "" {
-		return nil // resource.Reader has checked the answer to a GET
+		return nil // package resource has checked the answer to a GET
 	}
-	_, err := cache.CheckRead[T](w.entry.key, items, version)
+	_, err := states.CheckRead[T](w.entry.key, items, version)
 	return err
 }
 

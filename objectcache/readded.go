@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/internal/reflector"
 )
 
 // Objects whose last reference is deleted, and that are referenced again soon. A function of the

@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
 )
 
@@ -84,7 +84,7 @@ func (s *WatchStore[T]) addLocked(key types.NamespacedName, owner types.UID, abs
 	s.addOwnerLocked(e, owner)
 	s.entries.store(e)
 	if e.isAbsent() && !s.stopped {
-		s.setStateLocked(e, cache.State[T]{Synced: true})
+		s.setStateLocked(e, states.State[T]{Synced: true})
 	}
 	s.startUnaskedLocked(e)
 	return e

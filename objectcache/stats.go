@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/histogram"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/histogram"
 )
 
 // Stats is what a store holds and has done so far. Its numbers are of all objects, also
@@ -50,7 +50,7 @@ func (s *WatchStore[T]) Stats() Stats {
 	objects, references := s.objects, s.references
 	s.mu.Unlock()
 	return Stats{
-		Resource: s.resource.Path(), Objects: objects, References: references, Absent: s.absent(),
+		Resource: s.resource.Path, Objects: objects, References: references, Absent: s.absent(),
 		StreamStats: s.counters.Stats(), Gets: s.gets.snapshot(), FirstSync: s.firstSync.Snapshot(), Gate: s.options.Gate,
 	}
 }
@@ -67,7 +67,7 @@ func (s *WatchStore[T]) absent() (count int) {
 
 // Stats returns what the store has done so far.
 func (s *DirectStore[T]) Stats() Stats {
-	return Stats{Resource: s.resource.Path(), StreamStats: s.counters.Stats(), Gets: s.gets.snapshot()}
+	return Stats{Resource: s.resource.Path, StreamStats: s.counters.Stats(), Gets: s.gets.snapshot()}
 }
 
 // SumStats returns the sum of the stats of several stores, as if they were one. Its maps

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // Phase is what a Get returns now if it cannot wait, as [WatchStore.TryGet]: the object, that it
@@ -141,8 +141,7 @@ type Status struct {
 	// LastErrorTime if it failed. Zero if a stream is open or being opened, while a read is
 	// under way, and if none is planned.
 	NextRead time.Time
-	// Waiting is why no request is under way, a [reflector.WaitingError], which has until when.
-	// Nil while one is, and while the stream is open.
+	// Waiting is why no request is under way, nil while one is, and while the stream is open.
 	Waiting error
 	// AskedAt is when the server was asked for the state, if it has not answered yet; else
 	// zero. An attempt without an answer fails after a minute (15 s in a [TTLStore]). While

@@ -17,7 +17,6 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // Store reads referenced objects. [NewStore] makes one. [WatchStore], [TTLStore] and
@@ -120,16 +119,6 @@ func asStore[T cache.Object](store Store[T], err error) (Store[T], error) {
 	}
 	return store, nil
 }
-
-// Gate bounds how many streams are being opened at a time. Stores that reach one
-// server as one user share one: see [WatchOptions].Gate.
-type Gate = reflector.Gate
-
-// GateOptions configures a [Gate]. The zero value is valid.
-type GateOptions = reflector.GateOptions
-
-// NewGate returns a Gate for stores to share.
-func NewGate(options GateOptions) *Gate { return reflector.NewGate(options) }
 
 // WaitForSync waits until each of the objects is known to exist or to be absent. It
 // calls GetWithOptions, without demands, for all of them at the same time, so no object

@@ -16,9 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // TTLStore is a [Store] that reads a referenced object when a Get needs it, and serves
@@ -237,7 +238,7 @@ func (s *WatchStore[T]) hasLapsed(w *objectWatch[T]) bool {
 }
 
 // freshUntil returns until when a state is served. began is when the read began that brought it.
-func (s *WatchStore[T]) freshUntil(began time.Time, state cache.State[T]) int64 {
+func (s *WatchStore[T]) freshUntil(began time.Time, state states.State[T]) int64 {
 	immutable := s.isImmutable(state)
 	return s.until(began, s.ttl.of(state.Exists, immutable), immutable)
 }

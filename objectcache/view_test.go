@@ -14,9 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // viewRig does random things to one object.
@@ -98,7 +98,7 @@ func (r *viewRig) step() string {
 		return "idle"
 	case 2:
 		object := r.secret()
-		r.storeHedgedLocked(hedge[*corev1.Secret]{entry: e, watch: w, began: time.Now(), readFor: e.owners.Reads}, cache.State[*corev1.Secret]{
+		r.storeHedgedLocked(hedge[*corev1.Secret]{entry: e, watch: w, began: time.Now(), readFor: e.owners.Reads}, states.State[*corev1.Secret]{
 			Object: object, Exists: true, Synced: true, ResourceVersion: object.ResourceVersion,
 		})
 		return "hedged read"
@@ -195,7 +195,7 @@ func TestReadBesideAHedgedRead(t *testing.T) {
 			runtime.Gosched() // until it waits for the lock
 		}
 		object := testSecret("5", false)
-		s.storeHedgedLocked(hedge[*corev1.Secret]{entry: e, watch: w, began: time.Now()}, cache.State[*corev1.Secret]{
+		s.storeHedgedLocked(hedge[*corev1.Secret]{entry: e, watch: w, began: time.Now()}, states.State[*corev1.Secret]{
 			Object: object, Exists: true, Synced: true, ResourceVersion: "5",
 		})
 		s.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 const (
@@ -108,7 +109,7 @@ func (s *WatchStore[T]) waitAndCheck(g *waiter[T]) (T, error) {
 type checkResult[T cache.Object] struct {
 	watch   *objectWatch[T] // nil before Run
 	wake    <-chan struct{} // closed when the Get has to check again
-	state   cache.State[T]
+	state   states.State[T]
 	facts   engine.Facts
 	demand  engine.Demand
 	verdict engine.Verdict
@@ -203,7 +204,7 @@ func (s *WatchStore[T]) demandLocked(g *waiter[T]) engine.Demand {
 }
 
 // factsLocked returns what is known of an entry with a watch.
-func (s *WatchStore[T]) factsLocked(e *entry[T], w *objectWatch[T]) (engine.Facts, cache.State[T]) {
+func (s *WatchStore[T]) factsLocked(e *entry[T], w *objectWatch[T]) (engine.Facts, states.State[T]) {
 	state, attempts := e.state(), w.status()
 	return engine.Facts{
 		ReadFor: e.readFor, PreviousFor: e.previousFor, Attempts: attempts, Version: w.versionLocked(attempts),

@@ -13,10 +13,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/histogram"
 	"github.com/refwatch/refwatch/internal/slept"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/histogram"
 )
 
 // WatchStore is a [Store] that keeps a list-and-watch for each referenced object.
@@ -81,9 +81,9 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		uses:             options.uses(),
 		resource:         kind,
 		options:          options,
-		unwatchImmutable: kind.immutable != nil && !options.WatchImmutable,
-		prompt:           kind.IsPrompt(),
-		mayHedge:         kind.HasRESTClient() && kind.RateLimit() == nil && kind.CheckGet() == nil,
+		unwatchImmutable: kind.Immutable != nil && !options.WatchImmutable,
+		prompt:           kind.Prompt,
+		mayHedge:         kind.HasREST && kind.RateLimit() == nil && kind.CheckGet() == nil,
 		entries:          newTable[T](),
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},

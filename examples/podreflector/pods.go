@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // pods are the pods of a namespace, of a node, or all, in a store that is kept equal to the server.
@@ -38,7 +37,7 @@ func newPods(client kubernetes.Interface, namespace, node string, report func(li
 		selector = fields.OneTermEqualSelector("spec.nodeName", node)
 	}
 	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, selector)
-	p.reflector = reflector.New(listwatch.FromListerWatcher(source), p.queue, reflector.Options{Name: "pods", Resource: "pods"})
+	p.reflector = reflector.New(source, p.queue, reflector.Options{Name: "pods", Resource: "pods"})
 	return p
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/refwatch/refwatch/examples/referencegrants"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -101,7 +102,7 @@ func serve(ctx context.Context) (*apiserver.Server, dynamic.Interface) {
 	if _, err := server.Client().CoreV1().Secrets("certs").Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		panic(err)
 	}
-	client, err := dynamic.NewForConfig(manager.ConfigFor(server.Config()))
+	client, err := dynamic.NewForConfig(resource.ConfigFor(server.Config()))
 	if err != nil {
 		panic(err)
 	}

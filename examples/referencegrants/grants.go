@@ -19,7 +19,6 @@ import (
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Resource is that of the ReferenceGrants. Before v1.5 Gateway API has them as v1beta1 only.
@@ -63,7 +62,7 @@ func (g *Grants) Watch(client dynamic.Interface, gate *objectcache.Gate, changed
 		g.Replace(objects)
 		changed()
 	}}
-	return reflector.New(listwatch.FromListerWatcher(source), store,
+	return reflector.New(source, store,
 		reflector.Options{Name: "referencegrants", Resource: "referencegrants", Gate: gate})
 }
 

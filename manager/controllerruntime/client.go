@@ -13,10 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	refcache "github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 )
 
@@ -179,7 +179,7 @@ func (c *consistentClient) record(object client.Object, version string, err erro
 	if !ok || !mayBeDone {
 		return err
 	}
-	if err != nil || refcache.CheckVersion(version) != nil {
+	if err != nil || !hasOrder(version) {
 		version = "" // the server may have done it, or its versions have no order
 	}
 	views := c.cache.viewsOf(gvk)
@@ -193,7 +193,7 @@ func (c *consistentClient) record(object client.Object, version string, err erro
 		}
 		held, ok := c.written[id]
 		before := held.version
-		if order, err := refcache.CompareVersions(before, version); version == "" || !ok || before != "" && (err != nil || order < 0) {
+		if order, err := resourceversion.CompareResourceVersion(before, version); version == "" || !ok || before != "" && (err != nil || order < 0) {
 			held.version = version // else another write was later, and returned earlier, or the read is live
 		}
 		held.write = c.writes // a Get that is under way does not meet it

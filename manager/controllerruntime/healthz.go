@@ -16,7 +16,6 @@ import (
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // Statuses yields the status of each referenced object. A [Cache], a [Store], a
@@ -106,7 +105,7 @@ func (h *healthCheck) findCause() (key string, cause error) {
 			}
 		case phase == objectcache.PhaseSyncing, missed:
 			if isFirst && !failing {
-				key, cause = of, cmp.Or(status.Waiting, reflector.ErrNoAnswer)
+				key, cause = of, cmp.Or(status.Waiting, objectcache.ErrNoAnswer)
 			}
 		default:
 			return "", nil

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	refcache "github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/objectcache"
 )
 
@@ -348,5 +348,6 @@ func eventsOf(before client.Object, change objectcache.Change[client.Object]) (e
 // sameVersionOnly reports whether two states of an object differ, though their versions
 // are equal.
 func sameVersionOnly(a, b client.Object) bool {
-	return a.GetResourceVersion() == b.GetResourceVersion() && !refcache.SameContent(a, b)
+	return a.GetResourceVersion() == b.GetResourceVersion() && a != b &&
+		(a.GetUID() != b.GetUID() || !equality.Semantic.DeepEqual(a, b))
 }

@@ -5,7 +5,8 @@ package controllerruntime
 import (
 	"slices"
 
-	refcache "github.com/refwatch/refwatch/cache"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
 	"github.com/refwatch/refwatch/objectcache"
 )
 
@@ -79,7 +80,7 @@ func (k *versions) lose(version string) {
 // leave notes an event by which the object was deleted, or has left the set. The version is that of the event, if it
 // is known and has an order.
 func (k *versions) leave(version string) {
-	if refcache.CheckVersion(version) != nil {
+	if !hasOrder(version) {
 		k.left++
 		return
 	}
@@ -97,8 +98,17 @@ func newer(a, b string) string {
 	return a
 }
 
-// isOlder reports whether a version is older than another one. Versions without an order are not.
+// isOlder reports whether a version is older than another one, as none is older than any. Versions without an order are not.
 func isOlder(version, than string) bool {
-	order, err := refcache.CompareVersions(version, than)
+	if version == "" {
+		return hasOrder(than)
+	}
+	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err == nil && order < 0
+}
+
+// hasOrder reports whether a version can be compared with others.
+func hasOrder(version string) bool {
+	_, err := resourceversion.CompareResourceVersion(version, version)
+	return err == nil
 }

@@ -40,7 +40,7 @@ type view struct {
 	clusterScoped bool
 	newObject     func() client.Object
 	store         *objectcache.WatchStore[client.Object]
-	names         *resource.Reader[client.Object] // says which objects are absent for good
+	objects       resource.Resource[client.Object]
 	leases        *leases
 	informer      *informer   // nil without GetInformer; guarded by Cache.mu
 	setHandled    bool        // there is an informer of the set; guarded by Cache.mu
@@ -104,9 +104,7 @@ func (c *Cache) newView(ctx context.Context, id viewID) (*view, error) {
 	if id.as == metadataOnly || v.settings.hasTransform() {
 		objects = objects.WithTransform(v.transform)
 	}
-	if v.names, err = resource.NewReader(objects); err != nil {
-		return nil, err
-	}
+	v.objects = objects
 	v.store, err = objectcache.NewWatchStore(objects, objectcache.WatchOptions{
 		Gate:            c.options.Gate,
 		RefusalGrace:    time.Nanosecond, // a reconcile is repeated, so a Get need not wait for a grant
@@ -254,7 +252,7 @@ func (m memory) isKnown() bool { return m.err == nil || apierrors.IsNotFound(m.e
 // demands. If the state isBehind a version of another side, Gets wait for that version for SyncTimeout in all. A Get
 // with other demands waits for SyncTimeout itself: what another one has read live is no answer to it.
 func (v *view) getReferenced(ctx context.Context, key types.NamespacedName, demands objectcache.GetOptions, held memory, isBehind bool) (object client.Object, err error) {
-	if errors.Is(held.err, objectcache.ErrNotRegistered) && v.names.CheckKey(key) != nil {
+	if errors.Is(held.err, objectcache.ErrNotRegistered) && v.objects.CheckKey(key) != nil {
 		return v.getImpossible(key)
 	}
 	lease := v.leases.acquire(key)

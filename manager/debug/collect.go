@@ -12,9 +12,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/refwatch/refwatch/internal/h2"
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
 )
 
 // ownerSource is implemented by managers. They name the owners, of which a store has only
@@ -59,7 +60,7 @@ func (o Options) collect(now time.Time) (Report, []*Object) {
 }
 
 // newGateConnections returns nil if nothing was counted.
-func newGateConnections(counts reflector.ConnectionCounts) *GateConnections {
+func newGateConnections(counts h2.Counts) *GateConnections {
 	maps.DeleteFunc(counts.Resets, func(_ string, n uint64) bool { return n == 0 })
 	maps.DeleteFunc(counts.GoAways, func(_ string, n uint64) bool { return n == 0 })
 	maps.DeleteFunc(counts.Left, func(_ string, n uint64) bool { return n == 0 })

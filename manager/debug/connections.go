@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/redact"
 )
 
 // Connections counts the connections of clients. The zero value is ready to use. Its
@@ -108,7 +108,7 @@ func (c *Connections) count(to string, opened net.Conn, err error) (net.Conn, er
 		return counted, nil
 	case !errors.Is(err, context.Canceled):
 		a.failures++
-		a.lastError, a.failedAt = listwatch.Bound(err), time.Now()
+		a.lastError, a.failedAt = redact.Bound(err), time.Now()
 	}
 	return nil, err
 }

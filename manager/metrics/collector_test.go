@@ -21,11 +21,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/histogram"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/manager/metrics"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/histogram"
 	"github.com/refwatch/refwatch/test/clients"
 )
 

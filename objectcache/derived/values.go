@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/objectcache"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Values are what a program derives from objects, such as the certificates that Secrets
@@ -182,7 +182,7 @@ func (d *derivation[E, T, V]) call(key types.NamespacedName, object T) (value V,
 		}
 	}()
 	if value, err = d.derive(object); err != nil {
-		err = fmt.Errorf("derive from %q: %w", key, listwatch.Bound(err)) // it is kept for each object
+		err = fmt.Errorf("derive from %q: %w", key, redact.Bound(err)) // it is kept for each object
 	}
 	return value, err
 }

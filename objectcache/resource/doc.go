@@ -7,6 +7,5 @@
 // invalid. Making one sends no request.
 //
 // [ConfigFor] makes the config of a client for many streams. [NotServedError],
-// [ErrTransform], [ErrClientLimited] and [ErrInvalidName] are errors that Gets of a store
-// return.
+// [ErrTransform] and [ErrClientLimited] are errors that Gets of a store return.
 package resource

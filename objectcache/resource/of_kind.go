@@ -5,7 +5,6 @@ package resource
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +14,8 @@ import (
 	"k8s.io/client-go/util/watchlist"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
 // Refuses answers that are not of the resource, for clients that decode them.
@@ -119,7 +119,7 @@ func (r *Resource[T]) accept(event watch.Event) (watch.Event, error) {
 	}
 	object, ok := event.Object.(T)
 	if !ok || isNil(object) {
-		return watch.Event{}, listwatch.Loggable(fmt.Errorf("%w: a %T where a %v belongs", cache.ErrMalformed, event.Object, reflect.TypeFor[T]()))
+		return watch.Event{}, redact.Errorf("%w: a %T where a %v belongs", cache.ErrMalformed, event.Object, reflect.TypeFor[T]())
 	}
 	if err := r.checkVersion(event.Object); err != nil {
 		return watch.Event{}, err
@@ -136,7 +136,7 @@ func (r *Resource[T]) checkList(answer runtime.Object) error {
 		return nil
 	}
 	if name, ok, _ := unstructured.NestedFieldNoCopy(list.Object, "metadata", "name"); ok && name != "" {
-		return listwatch.Loggable(fmt.Errorf("%w: one object where a list belongs", cache.ErrMalformed))
+		return redact.Errorf("%w: one object where a list belongs", cache.ErrMalformed)
 	}
 	err := r.checkVersion(list)
 	for i := 0; err == nil && i < len(list.Items); i++ {
@@ -157,5 +157,5 @@ func (r *Resource[T]) checkVersion(object runtime.Object) error {
 		return nil
 	}
 	// Without that of the object: where bodies are mixed up, it may be data.
-	return listwatch.Loggable(fmt.Errorf("%w: an object of another group and version where one of %q belongs", cache.ErrMalformed, want))
+	return redact.Errorf("%w: an object of another group and version where one of %q belongs", cache.ErrMalformed, want)
 }

@@ -38,9 +38,9 @@ func TestIsPrompt(t *testing.T) {
 
 func isPrompt[T cache.Object](t *testing.T, r resource.Resource[T]) bool {
 	t.Helper()
-	reader, err := resource.NewReader(r)
+	kind, err := r.Kind()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return reader.IsPrompt()
+	return kind.Prompt
 }

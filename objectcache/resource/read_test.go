@@ -56,14 +56,14 @@ func readers(t *testing.T, config *rest.Config) map[string]reader {
 
 func readerOf[T cache.Object](kind resource.Resource[T]) reader {
 	return func(ctx context.Context) (metav1.Object, error) {
-		reader, err := resource.NewReader(kind)
+		reader, err := kind.Kind()
 		if err != nil {
 			return nil, err
 		}
 		state, err := reader.Read(ctx, testKey)
 		switch {
 		case err != nil:
-			return nil, reader.ExplainFailure(err)
+			return nil, reader.Explain(resource.NotServed(err))
 		case !state.Exists:
 			return nil, errAbsent
 		}

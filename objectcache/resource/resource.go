@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/objectcache/internal/names"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Resource describes one kind of object and how to reach it. If it is invalid, the

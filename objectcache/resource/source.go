@@ -16,7 +16,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
 // Source reads objects for [FromSource]. Several goroutines call its methods.
@@ -76,4 +77,14 @@ func isNil(v any) bool {
 	}
 	value := reflect.ValueOf(v)
 	return value.Kind() == reflect.Pointer && value.IsNil()
+}
+
+// Loggable marks an error of a [Source]: its text holds no object data and is not hidden.
+func Loggable(err error) error { return redact.Loggable(err) }
+
+// Redacted calls get, which reads an object with any client, for a program that reads objects beside its stores. It
+// hides the text of an error that may quote an object, as a store does, and client-go's log lines that hold a body. A
+// panic becomes an error.
+func Redacted[T runtime.Object](ctx context.Context, get func(context.Context) (T, error)) (T, error) {
+	return listwatch.Redacted(ctx, get)
 }

@@ -4,12 +4,11 @@ package resource
 
 import (
 	"errors"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/internal/redact"
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
 // ErrTransform is joined to ErrNotSynced of objectcache when the function of
@@ -75,7 +74,7 @@ func (r *Resource[T]) transform(object T) (result T, err error) {
 	}
 	if result, err = r.callTransform(object); err != nil {
 		var none T
-		return none, listwatch.Loggable(fmt.Errorf("%w: %s", ErrTransform, err)) //nolint:errorlint // ErrTransform is the only cause
+		return none, redact.Errorf("%w: %s", ErrTransform, err) //nolint:errorlint // ErrTransform is the only cause
 	}
 	return result, nil
 }

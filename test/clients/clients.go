@@ -7,7 +7,6 @@ package clients
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +22,8 @@ import (
 	"k8s.io/client-go/util/watchlist"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Client is the part of a typed client of one namespace that a store needs. L is the list
@@ -136,7 +135,7 @@ func (s source[C, T, L]) Get(ctx context.Context, namespace, name string) (T, er
 func (s source[C, T, L]) of(namespace string) (C, error) {
 	client := s.client(namespace)
 	if value := reflect.ValueOf(client); !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil() {
-		return client, listwatch.Loggable(fmt.Errorf("the resource has no client for namespace %q: its function returned nil", namespace))
+		return client, redact.Errorf("the resource has no client for namespace %q: its function returned nil", namespace)
 	}
 	return client, nil
 }

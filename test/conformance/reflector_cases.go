@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/test/storetest"
 )
 
@@ -80,7 +80,7 @@ func (s *suite) reflect(source listwatch.Source, listWatch *toolscache.ListWatch
 }
 
 // waitForValue waits until the slot holds value. An empty value stands for no object.
-func (s *suite) waitForValue(r *runningReflector, value string) cache.State[*corev1.Secret] {
+func (s *suite) waitForValue(r *runningReflector, value string) states.State[*corev1.Secret] {
 	s.Helper()
 	for {
 		changed := r.slot.Changed()

@@ -19,7 +19,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -32,7 +31,7 @@ func configMapsOf(client kubernetes.Interface) toolscache.ListerWatcher {
 }
 
 // reflectBefore runs client-go's reflector.
-func reflectBefore(ctx context.Context, lw toolscache.ListerWatcher, store reflector.Store, _ func(error)) {
+func reflectBefore(ctx context.Context, lw toolscache.ListerWatcher, store toolscache.ReflectorStore, _ func(error)) {
 	r := toolscache.NewReflectorWithOptions(lw, &corev1.ConfigMap{}, store, toolscache.ReflectorOptions{
 		Name: "configmaps", ResyncPeriod: time.Hour,
 	})
@@ -40,9 +39,9 @@ func reflectBefore(ctx context.Context, lw toolscache.ListerWatcher, store refle
 }
 
 // reflectAfter runs that of refwatch.
-func reflectAfter(ctx context.Context, lw toolscache.ListerWatcher, store reflector.Store, report func(error)) {
+func reflectAfter(ctx context.Context, lw toolscache.ListerWatcher, store toolscache.ReflectorStore, report func(error)) {
 	var r *reflector.Reflector
-	r = reflector.New(listwatch.FromListerWatcher(lw), store, reflector.Options{
+	r = reflector.New(lw, store, reflector.Options{
 		Name: "configmaps", ExpectedType: &corev1.ConfigMap{}, ResyncPeriod: time.Hour,
 		OnChange: func() {
 			if status := r.Status(); status.Failures > 0 {
@@ -89,7 +88,7 @@ func (k keyed) Replace(objects []any, version string) error {
 
 // reflected is a store, and what it holds.
 type reflected struct {
-	store reflector.Store
+	store toolscache.ReflectorStore
 	list  func() []any
 }
 
@@ -211,7 +210,7 @@ func TestFromReflector(t *testing.T) {
 		"FIFO":      {intoFIFO, "a=2 b=1 c=1"}, // delivers no deletions
 		"DeltaFIFO": {intoDeltaFIFO, current}, "RealFIFO": {intoRealFIFO, current},
 	}
-	reflectors := map[string]func(context.Context, toolscache.ListerWatcher, reflector.Store, func(error)){
+	reflectors := map[string]func(context.Context, toolscache.ListerWatcher, toolscache.ReflectorStore, func(error)){
 		"before": reflectBefore, "after": reflectAfter,
 	}
 	for name, test := range tests {
@@ -226,7 +225,7 @@ func TestFromReflector(t *testing.T) {
 // reflectInto runs a reflector into a store, and compares what the store holds in the end.
 func reflectInto(
 	t *testing.T, r reflected,
-	reflect func(context.Context, toolscache.ListerWatcher, reflector.Store, func(error)), want string,
+	reflect func(context.Context, toolscache.ListerWatcher, toolscache.ReflectorStore, func(error)), want string,
 ) {
 	server := apiserver.New(t, apiserver.Options{InMemory: true})
 	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}

@@ -78,7 +78,7 @@ func TestReport(t *testing.T) {
 func TestTargets(t *testing.T) {
 	t.Chdir("../..")
 	got, err := targets(regexp.MustCompile("^Fuzz(Order|VisitPod)$"))
-	if want := []target{{"cache", "FuzzOrder"}, {"manager", "FuzzVisitPod"}}; err != nil || !slices.Equal(got, want) {
+	if want := []target{{"internal/states", "FuzzOrder"}, {"manager", "FuzzVisitPod"}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v and %v, want %v", got, err, want)
 	}
 	if _, err := targets(regexp.MustCompile("^$")); err == nil {

@@ -71,7 +71,7 @@ func (s *settings) newSubjects(_ context.Context, config *rest.Config, options o
 	if err != nil {
 		return nil, err
 	}
-	dynamicClient, err := dynamic.NewForConfig(manager.ConfigFor(config))
+	dynamicClient, err := dynamic.NewForConfig(resource.ConfigFor(config))
 	if err != nil {
 		return nil, err
 	}

@@ -20,8 +20,8 @@
 //
 //	mutant event-of-an-equal-version
 //	breaks: An event at the version that was seen already is not taken for a change.
-//	tests: ./cache
-//	file: cache/slot.go
+//	tests: ./internal/states
+//	file: internal/states/slot.go
 //	-	case order > 0 && !s.replaced:
 //	+	case order >= 0 && !s.replaced:
 //

@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/derived"
 	"github.com/refwatch/refwatch/objectcache/resource"
@@ -83,7 +82,7 @@ func (r *reader) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config = manager.ConfigFor(config)
+	config = resource.ConfigFor(config)
 	if modes[r.mode].json {
 		config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	}

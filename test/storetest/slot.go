@@ -11,18 +11,19 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
-// Slot is a store of one object: a [cache.Order] with a key and a lock. It has the optional methods with which a
+// Slot is a store of one object: a [states.Order] with a key and a lock. It has the optional methods with which a
 // reflector checks what it has read, reports a rollback of the server, and verifies a silent stream. Client-go's stores
 // have none of them. The methods that store return no error.
 type Slot[T cache.Object] struct {
 	key types.NamespacedName
 
 	mu      sync.Mutex
-	order   cache.Order[T]
-	state   cache.State[T]
+	order   states.Order[T]
+	state   states.State[T]
 	changed chan struct{} // closed at the next change
 }
 
@@ -40,7 +41,7 @@ func NewSlot[T cache.Object](key types.NamespacedName) *Slot[T] {
 }
 
 // Load returns the last known state.
-func (s *Slot[T]) Load() cache.State[T] {
+func (s *Slot[T]) Load() states.State[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
@@ -55,13 +56,13 @@ func (s *Slot[T]) Changed() <-chan struct{} {
 
 // Check returns why the slot does not accept an object.
 func (s *Slot[T]) Check(object runtime.Object) error {
-	_, err := cache.CheckObject[T](s.key, object)
+	_, err := states.CheckObject[T](s.key, object)
 	return err
 }
 
 // CheckRead returns why the slot does not accept a complete read.
 func (s *Slot[T]) CheckRead(items []any, version string) error {
-	_, err := cache.CheckRead[T](s.key, items, version)
+	_, err := states.CheckRead[T](s.key, items, version)
 	return err
 }
 
@@ -97,7 +98,7 @@ func (s *Slot[T]) Bookmark(version string) error {
 
 // Replace stores a complete read.
 func (s *Slot[T]) Replace(items []any, version string) error {
-	read, err := cache.CheckRead[T](s.key, items, version)
+	read, err := states.CheckRead[T](s.key, items, version)
 	if err != nil {
 		return nil
 	}
@@ -108,7 +109,7 @@ func (s *Slot[T]) Replace(items []any, version string) error {
 }
 
 func (s *Slot[T]) put(item any, exists bool) error {
-	object, err := cache.CheckObject[T](s.key, item)
+	object, err := states.CheckObject[T](s.key, item)
 	if err != nil {
 		return nil
 	}
@@ -118,8 +119,8 @@ func (s *Slot[T]) put(item any, exists bool) error {
 	return nil
 }
 
-func (s *Slot[T]) storeLocked(state cache.State[T], verdict cache.Verdict) {
-	if verdict == cache.Newer {
+func (s *Slot[T]) storeLocked(state states.State[T], verdict states.Verdict) {
+	if verdict == states.Newer {
 		s.state = state
 		close(s.changed)
 		s.changed = make(chan struct{})

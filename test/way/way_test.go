@@ -66,7 +66,7 @@ func run(t *testing.T, test string) map[block]int {
 	t.Helper()
 	profile := filepath.Join(t.TempDir(), "profile")
 	command := exec.Command("go", "test", "-count=1", "-run=^"+test+"$", "-covermode=atomic", "-coverprofile="+profile, //nolint:gosec // its own test
-		"-coverpkg=./objectcache/...,./internal/...,./reflector/...,./cache/...", "./objectcache")
+		"-coverpkg=./objectcache/...,./internal/...,./cache/...", "./objectcache")
 	command.Dir = "../.."
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

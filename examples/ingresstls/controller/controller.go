@@ -26,7 +26,6 @@ import (
 	"github.com/refwatch/refwatch/objectcache/access"
 	"github.com/refwatch/refwatch/objectcache/derived"
 	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 // Options configures a [Controller].
@@ -84,7 +83,7 @@ func New(options Options) (*Controller, error) {
 	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: c.setIngresses}
 	source := toolscache.NewListWatchFromClient(
 		options.Client.NetworkingV1().RESTClient(), "ingresses", options.Namespace, fields.Everything())
-	c.ingresses = reflector.New(listwatch.FromListerWatcher(source), store,
+	c.ingresses = reflector.New(source, store,
 		reflector.Options{Name: "ingresses", Resource: "ingresses", Gate: gate})
 	return c, nil
 }

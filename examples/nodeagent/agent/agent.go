@@ -30,7 +30,6 @@ import (
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/reflector"
-	"github.com/refwatch/refwatch/reflector/listwatch"
 )
 
 const (
@@ -65,7 +64,7 @@ type Agent struct {
 	node       string
 	tmpfs      *tmpfs.Options
 	client     kubernetes.Interface
-	gate       *reflector.Gate // of all streams
+	gate       *objectcache.Gate // of all streams
 	reflector  *reflector.Reflector
 	secrets    *manager.Manager[*corev1.Secret]
 	configMaps *manager.Manager[*corev1.ConfigMap]
@@ -95,7 +94,7 @@ func New(options Options) (*Agent, error) {
 	if options.RootDir == "" {
 		return nil, errors.New("the root folder is missing")
 	}
-	gate := reflector.NewGate(reflector.GateOptions{Name: "server"})
+	gate := objectcache.NewGate(objectcache.GateOptions{Name: "server"})
 	watch := featuregates.Apply(options.FeatureGate, objectcache.WatchOptions{Gate: gate})
 	secrets, err := manager.NewSecrets(options.Client, watch)
 	if err != nil {
@@ -110,10 +109,10 @@ func New(options Options) (*Agent, error) {
 		secrets: secrets, configMaps: configMaps, status: newStatuses(),
 	}
 	store := &toolscache.UndeltaStore{Store: toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), PushFunc: a.setPods}
-	a.reflector = reflector.New(listwatch.FromListerWatcher(toolscache.NewListWatchFromClient(
+	a.reflector = reflector.New(toolscache.NewListWatchFromClient(
 		options.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
 		fields.OneTermEqualSelector("spec.nodeName", options.NodeName),
-	)), store, reflector.Options{Name: "pods of node " + options.NodeName, Resource: "pods", Gate: gate})
+	), store, reflector.Options{Name: "pods of node " + options.NodeName, Resource: "pods", Gate: gate})
 	return a, nil
 }
 

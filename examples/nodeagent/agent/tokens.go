@@ -21,7 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
-	"github.com/refwatch/refwatch/reflector/listwatch"
+	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
 const (
@@ -222,7 +222,7 @@ func (t *tokens) request(ctx context.Context, key tokenKey) (value string, lifet
 	if key.audience != "" {
 		request.Spec.Audiences = []string{key.audience}
 	}
-	answer, err := listwatch.Redacted(ctx, func(ctx context.Context) (*authenticationv1.TokenRequest, error) {
+	answer, err := resource.Redacted(ctx, func(ctx context.Context) (*authenticationv1.TokenRequest, error) {
 		return t.client.CoreV1().ServiceAccounts(key.namespace).CreateToken(ctx, key.account, request, metav1.CreateOptions{})
 	})
 	if err != nil {

@@ -5,8 +5,8 @@ package engine
 import (
 	"time"
 
-	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/reflector"
+	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/internal/states"
 )
 
 const (
@@ -172,7 +172,7 @@ func (d *Demand) includedIn(f *Facts) bool {
 	case f.ByGet && !f.Exists:
 		return d.ReadDone(f)
 	}
-	order, err := cache.CompareVersions(f.Version, d.NotOlderThan)
+	order, err := states.CompareVersions(f.Version, d.NotOlderThan)
 	return err == nil && order >= 0
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/refwatch/refwatch/examples/referencegrants"
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -45,7 +46,7 @@ func TestReferenceGrants(t *testing.T) {
 	})
 
 	const agent = "gateway-controller"
-	config := manager.ConfigFor(rest.AddUserAgent(r.cluster.Admin(), agent))
+	config := resource.ConfigFor(rest.AddUserAgent(r.cluster.Admin(), agent))
 	client, err := dynamic.NewForConfig(config)
 	r.must(client, err)
 	gate := objectcache.NewGate(objectcache.GateOptions{})

@@ -61,7 +61,7 @@ func (s *subscriber) agrees(names []string, want map[string]*corev1.Secret) erro
 }
 
 // newest returns nil if the subscriber got the newest state of every name. It may have got a state twice: in a new
-// epoch the same version may be another state (package cache).
+// epoch the same version may be another state (package states).
 func (s *subscriber) newest(names []string, want map[string]*corev1.Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

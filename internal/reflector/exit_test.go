@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector_test
+
+import (
+	"io"
+	goruntime "runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/refwatch/refwatch/internal/reflector"
+)
+
+// An OnChange that ends its goroutine, as a test's FailNow does, leaves no reflector
+// behind that cannot be stopped, whatever it is called for.
+func TestOnChangeThatEndsTheGoroutine(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		all := callsOfOnChange(t, 0)
+		if all < 8 {
+			t.Fatalf("got %d calls of OnChange, want one for each step of the script", all)
+		}
+		for last := range all {
+			if got := callsOfOnChange(t, last+1); got <= last {
+				t.Errorf("got %d calls, want at least %d", got, last+1)
+			}
+		}
+	})
+}
+
+// callsOfOnChange runs a reflector and stops it. The call of OnChange with the number ends
+// ends its goroutine; with 0 none does. callsOfOnChange returns how many calls there were.
+func callsOfOnChange(t *testing.T, ends int32) int32 {
+	t.Helper()
+	var calls atomic.Int32
+	source := &fakeSource{
+		onList: lists(listFails(errDown), brings("5", secret("5")), brings("8", secret("8"))),
+		onWatch: streams(
+			fails(forbidden()), // with a list that fails
+			fails(forbidden()), // with a list that succeeds
+			fails(forbidden()), // the watch after it
+			breaks(errDown, event(watch.Modified, secret("6"))),
+			breaks(io.EOF, state(secret("7"), "7")...),
+			opens(state(secret("7"), "7")...), // silent: a list shows another state
+			opens(state(secret("8"), "8")...), // silent: a list shows the same state
+		),
+	}
+	r := start(t, source, reflector.Options{OnChange: func() {
+		if calls.Add(1) == ends {
+			goruntime.Goexit()
+		}
+	}})
+	after(10 * time.Minute)
+	r.stop()
+	return calls.Load()
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
+	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
+	"github.com/refwatch/refwatch/internal/reflector/internal/watchlist"
+	"github.com/refwatch/refwatch/internal/states"
+)
+
+const (
+	// silentAfter is how long a stream may deliver nothing, not even a bookmark, before
+	// it is verified. kube-apiserver sends a bookmark about once a minute.
+	silentAfter = 2 * time.Minute
+	// silenceCheck is how often a verifier looks for silent streams: one look at all of
+	// them costs less than a timer for each.
+	silenceCheck = 30 * time.Second
+	// eventAfter is how long a stream may go on to deliver nothing after a list has shown a
+	// change that it has not delivered. A list overtakes the event that is under way, by
+	// seconds if all objects change at once. A server that sends bookmarks sends one in
+	// that time. One that sends none has only the event itself to send. What arrives need
+	// not reach the version of the list: that may be a later one than that of the event,
+	// and then nothing follows. A stream that is silent again is compared again.
+	eventAfter = 90 * time.Second
+)
+
+// openStreams are the sessions of a gate whose state is stored. It verifies those that
+// are silent, and ends those that a rollback of the server has made silent: a stream at a
+// version that the server does not have yet delivers nothing. A watch after a list may
+// start as such a stream, if the server is rolled back between the two.
+type openStreams struct {
+	rollbacks atomic.Uint64 // how often the server was found rolled back; written with mu held
+	limit     int           // of verifications of one resource at a time
+
+	mu        sync.Mutex
+	last      rollback          // without reached
+	reached   map[string]string // by resource, since the last rollback: see rollback.reached
+	sessions  map[*session]struct{}
+	timer     *time.Timer
+	silent    map[silentKey]map[*session]struct{} // those to be verified
+	verifying map[string]int                      // by resource, verifications under way
+}
+
+// silentKey selects silent streams of a resource: those whose last list was answered, or never
+// asked for, or the others. These are verified after all others of the resource.
+type silentKey struct {
+	resource   string
+	unanswered bool
+}
+
+func newOpenStreams(limit int) openStreams {
+	return openStreams{
+		limit:     limit,
+		sessions:  map[*session]struct{}{},
+		silent:    map[silentKey]map[*session]struct{}{},
+		verifying: map[string]int{},
+	}
+}
+
+func (o *openStreams) add(s *session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sessions[s] = struct{}{}
+	if len(o.sessions) > 1 {
+		return
+	}
+	if o.timer != nil {
+		o.timer.Reset(silenceCheck)
+		return
+	}
+	o.timer = time.AfterFunc(silenceCheck, o.check)
+}
+
+func (o *openStreams) remove(s *session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.sessions, s)
+	delete(o.silent[silentKey{s.r.resource(), false}], s)
+	delete(o.silent[silentKey{s.r.resource(), true}], s)
+	if len(o.sessions) == 0 && o.timer != nil {
+		o.timer.Stop()
+	}
+}
+
+// serverRolledBack is called when a consistent read, asked for after so many
+// rollbacks, returned a version below one that was seen before. Several reflectors may
+// prove the same rollback; the first one counts. Streams that have seen later versions
+// are ended.
+func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
+	o.mu.Lock()
+	counts := o.last.count == rollbacks
+	if counts {
+		o.last, o.reached = rollback{count: rollbacks + 1, restored: version}, map[string]string{}
+		o.rollbacks.Store(rollbacks + 1)
+	}
+	o.mu.Unlock()
+	if !counts {
+		return
+	}
+	for _, s := range o.all() {
+		s.r.refreshBeyond(version, rollbacks)
+	}
+}
+
+// lastRollback returns the last rollback, as a resource sees it; zero if there was none.
+func (o *openStreams) lastRollback(resource string) (last rollback) {
+	if o.rollbacks.Load() == 0 {
+		return rollback{}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last = o.last
+	last.reached = laterVersion(last.restored, o.reached[resource])
+	return last
+}
+
+// hasReached notes the version of a consistent read of a resource that was asked for after so many
+// rollbacks. Reflectors without a resource may read anything.
+func (o *openStreams) hasReached(resource, version string, rollbacks uint64) {
+	if resource == "" || o.rollbacks.Load() == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last.count == rollbacks {
+		o.reached[resource] = laterVersion(o.reached[resource], version)
+	}
+}
+
+func (o *openStreams) all() []*session {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Keys(o.sessions))
+}
+
+// check lets the silent streams be verified, and ends those that have lost a change.
+func (o *openStreams) check() {
+	for _, s := range o.verifySilent() {
+		s.end(failure.ErrSilent)
+	}
+}
+
+// verifySilent begins verifications. It returns the sessions whose event did not arrive in
+// time. Such a session has had no goroutine and no list since its verification.
+func (o *openStreams) verifySilent() (lost []*session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for s := range o.sessions {
+		switch {
+		case s.r.progress.hasLostEvent(eventAfter):
+			lost = append(lost, s)
+		case s.r.progress.isSilent(silentAfter):
+			o.addSilentLocked(s)
+		}
+		if s.r.gate.shortStreams.mayBeOver(s.began.Since()) && s.life.beginCall() {
+			go s.logLongStreams()
+		}
+	}
+	for key := range o.silent {
+		o.verifyLocked(key.resource)
+	}
+	if len(o.sessions) > 0 {
+		o.timer.Reset(silenceCheck)
+	}
+	return lost
+}
+
+func (o *openStreams) addSilentLocked(s *session) {
+	key := silentKey{s.r.resource(), s.r.progress.isUnanswered()}
+	silent := o.silent[key]
+	if silent == nil {
+		silent = map[*session]struct{}{}
+		o.silent[key] = silent
+	}
+	silent[s] = struct{}{}
+}
+
+// verifyLocked begins verifications of a resource, as many as there may be. A stream that
+// waits for its own has no goroutine. Lists that hang hold up those of their resource only,
+// and are repeated after all others.
+func (o *openStreams) verifyLocked(resource string) {
+	for _, unanswered := range [...]bool{false, true} {
+		key := silentKey{resource, unanswered}
+		for s := range o.silent[key] {
+			if o.verifying[resource] >= o.limit {
+				return
+			}
+			delete(o.silent[key], s)
+			if s.r.progress.beginVerifying(silentAfter) && s.life.beginCall() {
+				o.verifying[resource]++
+				go s.verify()
+			}
+		}
+		delete(o.silent, key)
+	}
+}
+
+// verified follows a verification, also if the source has ended its goroutine.
+func (o *openStreams) verified(resource string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.verifying[resource]--; o.verifying[resource] == 0 {
+		delete(o.verifying, resource)
+	}
+	o.verifyLocked(resource)
+}
+
+// verify reads the selection beside the stream, on a goroutine of its own. A rollback ends
+// the session, for a consistent read. So does a change that the stream has not delivered, if
+// nothing arrives in eventAfter.
+func (s *session) verify() {
+	defer s.life.endCall()
+	defer s.r.gate.streams.verified(s.r.resource())
+	defer s.life.dropContext()
+	err := s.compare()
+	confirmed := s.r.progress.endVerifying(err == nil)
+	switch {
+	case errors.Is(err, failure.ErrSilent):
+		s.end(err)
+	case err != nil:
+		klog.FromContext(s.r.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.String(), "err", err)
+	case confirmed:
+		s.r.changed()
+	}
+}
+
+// compare compares what the stream has delivered with a consistent list. If the list shows
+// something else, an event is under way, or was lost, and is awaited. compare returns
+// ErrSilent if the list is older, and another error if that is not known.
+func (s *session) compare() (err error) {
+	defer redact.Panic(&err) // of the store
+	seen, lastContact := s.r.progress.seen()
+	list, err := s.verifyingList()
+	if err != nil {
+		return err
+	}
+	version, err := versionOf(list)
+	if err != nil {
+		return err
+	}
+	items, err := s.itemsOf(list)
+	if err != nil {
+		return err
+	}
+	if order, _ := states.CompareVersions(version, seen); order < 0 {
+		return failure.ErrSilent // the server was rolled back
+	}
+	if same, known := s.r.store.holds(items); known && !same {
+		s.r.progress.awaitEvent(lastContact)
+	}
+	return nil
+}
+
+// verifyingList lists the selection once, consistently. Its failure says nothing
+// about the stream.
+func (s *session) verifyingList() (runtime.Object, error) {
+	var member admission.Member
+	s.r.gate.admission.Join(&member, s.r.resource(), verifying{observer{s.r}})
+	defer member.Leave()
+	sessionCtx := s.context()
+	if err := member.Acquire(sessionCtx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(sessionCtx, watchlist.AnswerTimeout)
+	defer cancel()
+	list, err := s.listAt(ctx, "")
+	if sessionCtx.Err() != nil {
+		return nil, sessionCtx.Err()
+	}
+	member.Release(failure.Outcome(err))
+	return list, err
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"cmp"
+	"sync"
+	"time"
+
+	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
+	"github.com/refwatch/refwatch/internal/states"
+)
+
+// progress is what a reflector remembers from one session to the next: how far it
+// has read, how its attempts went, and how the next read must be made. It also keeps
+// what others may ask about the session under way.
+type progress struct {
+	mu          sync.Mutex
+	version     string // the highest seen since the last rollback
+	synced      bool
+	consistent  bool   // the next read must be a consistent one of its own
+	needed      uint64 // when a state of that time or later was last needed: see consistentReads
+	includes    uint64 // when the newest consistent read began that the state includes, 0 if it includes none
+	readFor     uint64 // the highest number that the next read of what is needed covers
+	lastReadFor uint64 // the one that the last such read covered
+	rollbacks   uint64 // of the gate, before that read
+	lastContact moment.Moment
+	notUpdated  moment.Moment // see Status.NotUpdatedSince
+	failures    *failures     // nil, as nearly always, if none has failed
+	current     attempt       // zero between two sessions
+}
+
+// attempt is the part of progress that is about the session under way.
+type attempt struct {
+	since      moment.Moment // when the request for the state was sent or, once stored is set, when that reached the store
+	includes   uint64        // when the newest consistent read began that the answer includes, 0 if it includes none
+	answered   moment.Moment // when the server had answered the request for the state, 0 before
+	stored     bool          // the state has reached the store
+	consistent bool          // the request asked for a consistent read of its own
+	dropped    bool          // the session was ended by Follow, Read or Pause
+	once       bool          // the session ends when the state is stored
+	rolledBack bool          // the answer proved that the server was rolled back
+	restored   bool          // the answer is of after the last rollback, as far as the reflector can tell
+	reached    string        // what a read has shown, before the request and after the last rollback; empty without one
+	streaming  bool          // the stream is open
+	parked     bool          // no goroutine belongs to it
+	refreshed  bool          // the session was ended for a consistent read
+	beyond     bool          // it was, because the server was rolled back
+	verifying  bool          // the silent stream is being compared with a list
+	unanswered bool          // the last such list was not answered
+	awaited    moment.Moment // since when a list has shown a change that the stream has not delivered; 0 if it has shown none
+	rollbacks  uint64        // of the gate, before the request
+	readFor    uint64        // what the request covers
+}
+
+// slowStore is how long the store may take with an answer. After that the attempt counts as one
+// whose answer is late.
+const slowStore = time.Second
+
+// ask begins an attempt. It returns the version to read at; an empty one asks for a
+// consistent read. After a rollback that any reflector has proved, the versions seen before
+// are of no use. shared is the newest consistent read of the resource, zero if there is
+// none. The clock of reads is read with the lock held, so that its order is that of ask,
+// requireReadFor and refresh.
+func (p *progress) ask(last rollback, reads *consistentReads, shared consistentRead) (version string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := reads.now()
+	known := p.version == "" || p.rollbacks == last.count // what was seen is of use
+	a := &p.current
+	a.since, a.answered, a.consistent, a.includes, a.rollbacks, a.readFor = moment.Now(), 0, false, 0, last.count, p.readFor
+	a.reached, a.restored = last.reached, known
+	switch {
+	case p.consistent || !known:
+	case p.includes > p.needed:
+		a.includes = p.includes
+		return p.version
+	case shared.began > p.needed && shared.rollbacks == last.count:
+		a.includes = shared.began
+		return laterVersion(shared.version, p.version)
+	}
+	a.consistent, a.includes = true, now
+	return ""
+}
+
+// laterVersion returns the later one of two versions; an empty one is the earliest.
+func laterVersion(a, b string) string {
+	if order, _ := states.CompareVersions(a, b); order < 0 {
+		return b
+	}
+	return a
+}
+
+// unansweredSince returns when the request for the state was sent, if it has no answer yet,
+// else zero. The header of a stream is an answer.
+func (p *progress) unansweredSince() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.current.answered != 0 || p.current.streaming || p.current.dropped {
+		return time.Time{}
+	}
+	return p.current.since.Time()
+}
+
+// checkRead checks the version of a complete read that is about to reach the store, and is
+// not older than what was asked for. Below a version that was seen it is a consistent read, and
+// the server was rolled back. It proves another rollback than those that the gate knew when the
+// read began, if the reflector has read since, or if it is below what others had read since.
+func (p *progress) checkRead(version string) (rolledBack, proved bool, rollbacks uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if order, _ := states.CompareVersions(version, p.version); order >= 0 {
+		return false, false, 0
+	}
+	p.current.restored = true
+	p.version, p.includes = "", 0 // even if the store refuses this read, the next one proves nothing more
+	a := &p.current
+	a.rolledBack = p.rollbacks == a.rollbacks || laterVersion(version, a.reached) != version
+	return true, a.rolledBack, a.rollbacks
+}
+
+// stateAnswered records that the server has answered the request for the state. An empty version
+// is that of a GET, which says nothing about others. stateAnswered returns the read if it was a
+// consistent one of its own, else zero.
+func (p *progress) stateAnswered(version string) (read consistentRead) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := &p.current
+	a.answered = moment.Now()
+	if a.consistent {
+		read = consistentRead{began: a.includes, version: version, rollbacks: a.rollbacksAfter(), restored: a.restored}
+	}
+	return read
+}
+
+// rollbacksAfter returns how many rollbacks the gate knew before the request, and the one that the
+// answer has proved.
+func (a *attempt) rollbacksAfter() uint64 {
+	if a.rolledBack {
+		return a.rollbacks + 1
+	}
+	return a.rollbacks
+}
+
+// stateStored records that a complete read has reached the store, which a session makes once or
+// begins a stream with. If the selection is not watchable, its failures count on.
+func (p *progress) stateStored(version string, watchable, once bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, a := moment.Now(), &p.current
+	p.synced, p.lastContact = p.synced || !a.dropped, a.answered
+	if version != "" {
+		p.version = version
+	}
+	p.consistent = false
+	if a.includes > 0 {
+		p.includes, p.rollbacks, p.lastReadFor = a.includes, a.rollbacksAfter(), a.readFor
+	}
+	if watchable {
+		p.failures.forget()
+	} else if p.failures != nil {
+		p.failures.refusedSince = 0
+	}
+	if p.notUpdated = 0; a.dropped || !once && !a.streaming {
+		p.notUpdated = a.answered // the stream is to be opened
+	}
+	a.since, a.stored, a.once = now, true, once
+}
+
+// watchAllowed records that a watch that was refused before is open.
+func (p *progress) watchAllowed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failures.forget()
+}
+
+// streamOpened records that the stream of the session is open.
+func (p *progress) streamOpened(counters *Counters) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.current.streaming {
+		counters.openStreams.Add(1)
+	}
+	p.current.streaming = true
+	if p.current.stored {
+		p.notUpdated = 0
+	}
+}
+
+// streamParked records that no goroutine belongs to the stream of the session any more.
+func (p *progress) streamParked(counters *Counters) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current.parked = true
+	counters.parkedStreams.Add(1)
+}
+
+// contact records that an event or a bookmark has reached the store. at is when it arrived.
+func (p *progress) contact(version string, at moment.Moment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lastContact, p.current.awaited = max(p.lastContact, at), 0
+	if order, _ := states.CompareVersions(version, p.version); order > 0 {
+		p.version = version
+	}
+}
+
+// forgetFailures forgets those for which the next attempt does not wait.
+func (p *progress) forgetFailures() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failures.forget()
+}
+
+// restart makes the next read one whose state is not older than this call, and the state not
+// synced until then. active says whether a session is under way. If it reads the state, it is
+// left alone, unless again is set. restart reports whether it must end.
+func (p *progress) restart(reads *consistentReads, active, again bool) (end bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.needed, p.synced = reads.now(), false
+	p.notUpdatedLocked()
+	if active && (again || p.current.stored) {
+		p.current.dropped = true
+	}
+	return p.current.dropped
+}
+
+// notUpdatedLocked notes that changes do not reach the store from now on, if they did.
+func (p *progress) notUpdatedLocked() {
+	if p.notUpdated == 0 {
+		p.notUpdated = moment.Now()
+	}
+}
+
+// drop says that the session under way is of no use any more.
+func (p *progress) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current.dropped = true
+}
+
+// sessionEnded returns the attempt that has ended, and forgets it.
+func (p *progress) sessionEnded(counters *Counters) attempt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ended := p.current
+	p.current = attempt{}
+	if ended.streaming {
+		counters.openStreams.Add(-1)
+		if !ended.once && !ended.dropped {
+			p.notUpdatedLocked()
+		}
+	}
+	if ended.parked {
+		counters.parkedStreams.Add(-1)
+	}
+	return ended
+}
+
+// requireReadFor makes the next read one that covers number: its state is not older than
+// this call.
+func (p *progress) requireReadFor(number uint64, reads *consistentReads) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if number > p.readFor {
+		p.readFor, p.needed = number, reads.now()
+	}
+}
+
+// refresh makes the next read one whose state is not older than this call. active says
+// whether a session is under way. refresh reports whether that session must end; one that
+// is reading the state is left alone.
+func (p *progress) refresh(reads *consistentReads, active bool) (end bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.needed = reads.now()
+	if p.isReadingLocked(active) {
+		return false
+	}
+	p.current.refreshed = p.current.refreshed || active
+	return active
+}
+
+// isReadingLocked reports whether the session that is under way, if active is set, reads
+// the state.
+func (p *progress) isReadingLocked(active bool) bool { return active && !p.current.stored }
+
+// isSilent reports whether the stream has delivered nothing for so long that it must be
+// verified. No verification is under way, and no event is awaited after one.
+func (p *progress) isSilent(silentAfter time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.isSilentLocked(silentAfter)
+}
+
+func (p *progress) isSilentLocked(silentAfter time.Duration) bool {
+	return p.current.stored && !p.current.verifying && p.current.awaited == 0 &&
+		p.lastContact.Since() >= silentAfter
+}
+
+// isUnanswered reports whether the server has not answered the last verification.
+func (p *progress) isUnanswered() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current.unanswered
+}
+
+// beginVerifying is isSilent, and begins the verification of a silent stream.
+func (p *progress) beginVerifying(silentAfter time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	silent := p.isSilentLocked(silentAfter)
+	p.current.verifying = p.current.verifying || silent
+	return silent
+}
+
+// endVerifying records the end of a verification, and whether the server has answered it. It
+// reports whether the state is confirmed.
+func (p *progress) endVerifying(answered bool) (confirmed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current.verifying, p.current.unanswered = false, !answered
+	if confirmed = answered && p.current.awaited == 0; confirmed {
+		p.lastContact = moment.Now()
+	}
+	return confirmed
+}
+
+// awaitEvent records that a list shows a change that the stream has not delivered, unless
+// the stream has delivered something since its last contact before the list.
+func (p *progress) awaitEvent(lastContact moment.Moment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastContact == lastContact {
+		p.current.awaited = moment.Now()
+	}
+}
+
+// hasLostEvent reports whether the stream has delivered nothing for so long after a list has
+// shown a change.
+func (p *progress) hasLostEvent(after time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current.awaited != 0 && p.current.awaited.Since() >= after
+}
+
+// seen returns the highest version and the time of the last contact.
+func (p *progress) seen() (version string, lastContact moment.Moment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.version, p.lastContact
+}
+
+// status returns the progress as a Status, without what only admission knows.
+func (p *progress) status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	status := Status{
+		Synced:          p.synced,
+		ResourceVersion: p.version,
+		LastContact:     p.lastContact.Time(),
+		NotUpdatedSince: cmp.Or(p.notUpdated, p.current.awaited).Time(),
+		ReadFor:         p.lastReadFor,
+	}
+	if f := p.failures; f != nil {
+		failedAt := f.failedAt.Time()
+		status.Failures, status.LastError, status.LastErrorTime, status.FailedAt = f.inRow, f.lastError, failedAt, failedAt
+		status.RefusedSince, status.Malformed = f.refusedSince.Time(), f.malformed
+		status.Polled = f.polls && f.inRow > 0
+	}
+	switch {
+	case p.current.dropped:
+	case !p.current.stored:
+		status.AskedAt, status.AnsweredAt = p.current.since.Time(), p.current.answered.Time()
+		status.Hung = p.current.answered != 0 && p.current.answered.Since() >= slowStore
+	default:
+		status.Streaming, status.Parked = p.current.streaming, p.current.parked
+	}
+	return status
+}

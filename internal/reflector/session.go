@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
+	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
+	"github.com/refwatch/refwatch/internal/states"
+)
+
+const (
+	// streamTimeout is the shortest time after which the server is asked to end a
+	// stream; the actual time is random, up to twice as long.
+	streamTimeout = 30 * time.Minute
+	// initialEventsTimeout bounds the wait for the bookmark that ends the initial
+	// events of an open stream. A server that does not know WatchList may take the
+	// request for a plain watch, and never sends that bookmark.
+	initialEventsTimeout = 15 * time.Second
+	// getTimeout bounds the wait for the answer to a GET.
+	getTimeout = 15 * time.Second
+)
+
+var (
+	// errEnded is the cause of a session that was ended from this side, without a
+	// failure.
+	errEnded = errors.New("the session was ended")
+	// errNoStream is the error of a source that returned neither a stream nor an error.
+	errNoStream = fmt.Errorf("%w: the source returned neither a stream nor an error", cache.ErrMalformed)
+)
+
+// session is one life of a stream: a complete read and the changes after it, or the read
+// alone. Its end is final; another session follows it. One goroutine at a time owns the
+// fields: the one that runs the session, or the worker or reader of a connection that handles
+// its parked stream. Others call end and context.
+type session struct {
+	r         *Reflector
+	began     moment.Moment
+	stream    listwatch.Stream // nil until it is open
+	expire    func()           // stops the timer of the read; nil once the server has answered it
+	life      life             // whether it lasts, why it has ended, and what it has under way
+	once      bool             // ends when the state is stored
+	listMode  bool             // a list and a watch, not a WatchList
+	workState workState        // guarded by workers.mu
+}
+
+func newSession(r *Reflector, once bool) *session {
+	return &session{r: r, began: moment.Now(), once: once, listMode: once || r.chooser.NextUsesList()}
+}
+
+// start starts the timer of the read. It precedes runStream.
+func (s *session) start() {
+	timeout := s.r.chooser.AnswerTimeout()
+	if s.getter() != nil {
+		timeout = min(timeout, getTimeout)
+	}
+	s.expire = s.after(timeout, func(s *session) { s.end(failure.ErrNoAnswer) })
+}
+
+// finish ends the session, unless it has ended. It returns nil if all that the session
+// has started has ended, or else a channel that is closed then.
+func (s *session) finish(err error) (ended <-chan struct{}) {
+	s.life.end(cmp.Or(err, errEnded))
+	if s.stream != nil {
+		closeStream(s.stream)
+	}
+	if s.expire != nil {
+		s.expire()
+	}
+	return s.life.finishCalls()
+}
+
+// end ends the session. The first cause is kept; nil is a regular end. It may be called
+// from any goroutine, with Reflector.mu held.
+func (s *session) end(cause error) {
+	if s.life.end(cmp.Or(cause, errEnded)) {
+		s.r.gate.workers.add(s) // no goroutine waits for the parked stream
+	}
+}
+
+// getter returns the source if the session reads it with a GET, else nil.
+func (s *session) getter() listwatch.Getter {
+	if source, ok := s.r.source.(listwatch.Getter); ok && s.once {
+		return source
+	}
+	return nil
+}
+
+// context returns the context that ends with the session, for a request.
+func (s *session) context() context.Context {
+	return s.life.context(s.r.ctx, &s.r.gate.counters, s.r.parks)
+}
+
+// isOver reports whether the session was ended from this side.
+func (s *session) isOver() bool { return s.life.cause() != nil }
+
+// isParked reports whether the workers handle the stream.
+func (s *session) isParked() bool { return s.life.isParked() }
+
+// ask begins the request for the state. It returns the version to read at. Only WatchLists
+// share consistent reads: the version of a list may be one that no watch cache has reached
+// yet, and the request at that version would wait for it.
+func (s *session) ask() (version string) {
+	gate := s.r.gate
+	last, shared := gate.streams.lastRollback(s.r.resource()), consistentRead{}
+	if !s.listMode {
+		shared = gate.reads.of(s.r.resource())
+	}
+	return s.r.progress.ask(last, &gate.reads, shared)
+}
+
+// cause returns why the session ended, nil for a regular end.
+func (s *session) cause() error {
+	if err := s.life.cause(); !errors.Is(err, errEnded) {
+		return err
+	}
+	return nil
+}
+
+// list lists the selection, at the version that progress chooses, and checks the
+// list.
+func (s *session) list() (list runtime.Object, version string, err error) {
+	s.listMode = true
+	// Without options of its own a list is complete and not of any past: no limit, and not
+	// version "0".
+	asked := s.ask()
+	list, err = s.listAt(s.context(), asked)
+	if err != nil && !s.isOver() { // else the list was ended from this side
+		err = s.r.chooser.ListFailed(err)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if version, err = versionOf(list); err == nil {
+		err = s.checkRead(version, asked)
+	}
+	return list, version, err
+}
+
+// itemsOf returns the objects in a list, if they are of the expected type.
+func (s *session) itemsOf(list runtime.Object) (items []any, err error) {
+	if items, err = itemsOf(list); err == nil {
+		err = s.r.expected().checkAll(items)
+	}
+	return items, err
+}
+
+// listAt lists the selection at a version; an empty one asks for a consistent read. A
+// source may panic.
+func (s *session) listAt(ctx context.Context, version string) (list runtime.Object, err error) {
+	defer redact.Panic(&err)
+	list, err = s.r.source.List(ctx, metav1.ListOptions{ResourceVersion: version})
+	return list, redact.Error(err)
+}
+
+// watch opens a stream. A source may panic.
+func (s *session) watch(options metav1.ListOptions) (stream listwatch.Stream, err error) {
+	defer redact.Panic(&err)
+	stream, err = s.r.source.Watch(s.context(), options)
+	if err == nil && stream == nil {
+		return nil, errNoStream
+	}
+	if err == nil {
+		s.r.progress.streamOpened(s.r.counters)
+	}
+	return stream, redact.Error(err)
+}
+
+// closeStream closes a stream and ignores its failure.
+func closeStream(stream listwatch.Stream) {
+	var ignored error
+	defer redact.Panic(&ignored)
+	_ = stream.Close()
+}
+
+// check returns an error if an event does not belong to the selection.
+func (s *session) check(event watch.Event) error {
+	s.r.counters.countEvent(event.Type)
+	if err := checkEvent(event); err != nil {
+		return err
+	}
+	if err := s.r.expected().check(event.Object); err != nil || event.Type == watch.Bookmark {
+		return err
+	}
+	return s.r.store.check(event.Object)
+}
+
+// checkRead checks the version of a complete read that is about to be stored, and that was
+// asked for at a version. If it proves a rollback of the server, the store and the other
+// reflectors of the gate are notified.
+func (s *session) checkRead(version, asked string) error {
+	if err := states.CheckVersion(version); err != nil {
+		return err
+	}
+	if order, _ := states.CompareVersions(version, asked); order < 0 {
+		return fmt.Errorf("%w: a read at a version that is older than the one asked for", cache.ErrMalformed)
+	}
+	rolledBack, proved, rollbacks := s.r.progress.checkRead(version)
+	if rolledBack {
+		s.r.store.newEpoch()
+	}
+	if proved {
+		s.r.gate.streams.serverRolledBack(rollbacks, version)
+	}
+	return nil
+}
+
+// answered is called when the server has answered the read, by a list or a WatchList: others are
+// admitted, and may read at its version, whatever the store does with it. It
+// reports whether the selection can be watched, as far as is known.
+func (s *session) answered(version string, list bool) (watchable bool) {
+	watchable = s.r.chooser.Synced(list, s.began.Since()) || s.once
+	read := s.r.progress.stateAnswered(version)
+	if !list {
+		s.r.gate.reads.add(s.r.resource(), read)
+	}
+	if read.began > 0 && read.restored {
+		s.r.gate.streams.hasReached(s.r.resource(), version, read.rollbacks)
+	}
+	if s.expire != nil {
+		s.expire()
+		s.expire = nil
+	}
+	s.r.member.Answered()
+	return watchable
+}
+
+// replace stores a complete read.
+func (s *session) replace(items []any, version string) error {
+	if err := s.r.store.checkRead(items, version); err != nil {
+		return err
+	}
+	watchable := s.answered(version, s.listMode)
+	if err := s.r.store.replace(items, version); err != nil {
+		return err
+	}
+	s.stateStored(version, watchable)
+	return nil
+}
+
+// stateStored follows the state's way into the store.
+func (s *session) stateStored(version string, watchable bool) {
+	s.r.progress.stateStored(version, watchable, s.once)
+	s.r.member.Release(failure.Outcome(nil))
+	s.r.gate.streams.add(s)
+	if last := s.r.gate.streams.lastRollback(s.r.resource()); last.count > 0 && !s.once {
+		s.r.refreshBeyond(last.restored, last.count-1) // it may have been proved before s was added
+	}
+	s.r.changed()
+	s.r.logRecovery(false)
+}
+
+// apply stores an event after the complete read. It had arrived at the given moment.
+func (s *session) apply(event watch.Event, arrived moment.Moment) error {
+	version, err := s.r.store.apply(event)
+	if err != nil {
+		return err
+	}
+	s.r.progress.contact(version, arrived)
+	s.r.changed()
+	return nil
+}
+
+// after calls f when the time has passed, unless stop is called before. The session
+// waits for f.
+//
+// The runtime may keep a stopped timer, and all that its function refers to, for a
+// long time. So stop makes the function refer to nothing: an object without
+// references must not stay in memory.
+func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
+	if !s.life.beginCall() {
+		return func() {} // the session is over
+	}
+	var current atomic.Pointer[session]
+	current.Store(s)
+	timer := time.AfterFunc(timeout, func() {
+		if session := current.Swap(nil); session != nil {
+			defer session.life.endCall()
+			f(session)
+		}
+	})
+	return func() {
+		timer.Stop()
+		if session := current.Swap(nil); session != nil {
+			session.life.endCall()
+		}
+	}
+}
+
+// limitInitialEvents ends the session if the initial events do not end in time.
+func (s *session) limitInitialEvents() (stop func()) {
+	return s.after(initialEventsTimeout, func(s *session) {
+		s.r.chooser.Broke(s.r.ctx, s.r, failure.ErrNoBookmark, s.began.Time())
+		s.end(failure.ErrNoBookmark)
+	})
+}
+
+// streamError returns the error of a stream. io.EOF is its regular end; a request
+// that fails with io.EOF, because its connection was closed, never gets here.
+func streamError(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errEnded
+	}
+	return redact.Error(err)
+}
+
+// watchAnswered records the answer to the watch that follows a list.
+func (s *session) watchAnswered(err error) {
+	if s.r.chooser.WatchAnswered(err) {
+		s.r.progress.watchAllowed()
+		s.r.changed()
+		s.r.logRecovery(false)
+	}
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"math/rand/v2"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+
+	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
+)
+
+// How a session with a goroutine reads the state and the changes after it.
+
+// runStream reads the state in its goroutine. Then it parks the stream, if it can. Else it
+// reads the stream, and needs no other goroutine: it blocks for hours in Next. Few frames
+// stand above Next on the stack, for the runtime shrinks a stack only if less than a
+// quarter of it is in use.
+func (s *session) runStream() (parked bool, err error) {
+	defer redact.Panic(&err)
+	if err = s.readState(); err == nil && s.park() {
+		return true, nil
+	}
+	for err == nil && !s.once && !s.isOver() {
+		err = s.handleNow(s.stream.Next())
+	}
+	return false, err
+}
+
+// handleNow is handle for what Next has just returned.
+func (s *session) handleNow(event watch.Event, end error) error {
+	return s.handle(event, end, moment.Now())
+}
+
+// handle stores an event that had arrived at the given moment, or returns why the session ends. The
+// store may panic.
+func (s *session) handle(event watch.Event, end error, arrived moment.Moment) (err error) {
+	defer redact.Panic(&err)
+	if end != nil {
+		return streamError(end)
+	}
+	if err := s.check(event); err != nil {
+		return err
+	}
+	return s.apply(event, arrived)
+}
+
+// readState stores the state, and leaves the stream open that delivers the changes
+// after it.
+func (s *session) readState() error {
+	if source := s.getter(); source != nil {
+		return s.readObject(source)
+	}
+	if resumed, err := s.resume(); resumed || err != nil {
+		return err
+	}
+	if s.listMode {
+		err := s.readList()
+		if !s.once || !s.r.chooser.TryWatchList(err) {
+			return err
+		}
+		s.listMode = false
+	}
+	options := s.watchListOptions()
+	if err := s.open(options); err != nil {
+		if !s.isOver() && s.r.chooser.OpenFailed(s.r.ctx, s.r, err, s.began.Time()) {
+			return s.readList()
+		}
+		return err
+	}
+	items, version, err := s.readInitialEvents()
+	if err == nil {
+		err = s.checkRead(version, options.ResourceVersion)
+	}
+	if err != nil {
+		if !s.isOver() { // else the session was ended from this side
+			err = s.r.chooser.EndedEarly(s.r.ctx, s.r, err, s.began.Time())
+		}
+		return err
+	}
+	return s.replace(items, version)
+}
+
+// readObject stores what a GET has brought.
+func (s *session) readObject(source listwatch.Getter) error {
+	s.ask()
+	items, err := s.get(source)
+	if err != nil {
+		return err
+	}
+	return s.replace(items, "")
+}
+
+// get reads the object. A source may panic.
+func (s *session) get(source listwatch.Getter) (items []any, err error) {
+	defer redact.Panic(&err)
+	object, err := source.Get(s.context())
+	if err != nil {
+		return nil, redact.Error(err)
+	}
+	if object != nil {
+		items = []any{object}
+	}
+	return items, s.r.expected().checkAll(items)
+}
+
+// readList stores a list and opens the watch that follows it.
+func (s *session) readList() error {
+	list, version, err := s.list()
+	if err != nil {
+		return err
+	}
+	items, err := s.itemsOf(list)
+	if err != nil {
+		return err
+	}
+	if err := s.replace(items, version); err != nil || s.once {
+		return err
+	}
+	return s.watchFrom(version)
+}
+
+// watchFrom opens the watch that follows a list.
+func (s *session) watchFrom(version string) error {
+	if err := s.r.chooser.WatchRefusal(); err != nil {
+		return err
+	}
+	if s.isOver() { // what OnChange has done with the state
+		return errEnded
+	}
+	err := s.open(watchOptions(version))
+	if err == nil || !s.isOver() {
+		s.watchAnswered(err)
+	}
+	return err
+}
+
+// open opens the stream on a goroutine that ends with it: a request makes a stack
+// grow, and a stack that has grown stays so while it is in use.
+func (s *session) open(options *metav1.ListOptions) error {
+	err := errNoStream // if the source ends the goroutine
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		s.stream, err = s.watch(*options)
+	}()
+	<-opened
+	return err
+}
+
+// readInitialEvents reads the stream up to the bookmark that ends its initial events.
+func (s *session) readInitialEvents() (items []any, version string, err error) {
+	defer redact.Panic(&err)
+	stopTimer := s.limitInitialEvents()
+	defer stopTimer()
+	state := initialState{}
+	for complete := false; !complete; {
+		event, err := s.stream.Next()
+		if err != nil {
+			return nil, "", streamError(err)
+		}
+		if err := s.check(event); err != nil {
+			return nil, "", err
+		}
+		if version, complete, err = state.add(event); err != nil {
+			return nil, "", err
+		}
+	}
+	return state.items(), version, nil
+}
+
+// watchListOptions asks for the state and then the changes, at the version that
+// progress chooses (KEP-3157).
+func (s *session) watchListOptions() *metav1.ListOptions {
+	options := watchOptions(s.ask())
+	options.SendInitialEvents = ptr.To(true)
+	options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+	return options
+}
+
+func watchOptions(version string) *metav1.ListOptions {
+	return &metav1.ListOptions{
+		ResourceVersion:     version,
+		AllowWatchBookmarks: true,
+		TimeoutSeconds:      ptr.To(int64(streamTimeout.Seconds() * (1 + rand.Float64()))),
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import "github.com/refwatch/refwatch/internal/reflector"
+
+// GateOptions configures a [Gate]. The zero value is valid.
+type GateOptions struct {
+	// Name is what package metrics calls the Gate, such as the name of the cluster. Gates of
+	// one Collector need different names. Default: "", the names of the stores.
+	Name string
+	// Opens is the highest number of streams of healthy reflectors that may be opening
+	// at once, of all resources together: asked for, but not yet synced. Below it the Gate
+	// finds the number that suits the server. It goes above 32 only while the latency stays
+	// near its minimum. So there is hardly a reason to set it. An opening that takes much
+	// longer than usual (0.25 to 5 s) is not counted any more. One resource leaves up to 8
+	// places to others that have reflectors. Failing reflectors have 8 more. The GETs beside
+	// first reads (see WatchStore.Get of package objectcache) are not counted: a store has 4
+	// at most. Default, also for a negative number: 256.
+	Opens int
+}
+
+// Gate decides which objects, and which other selections, may have a stream opened now. Each is followed by
+// a reflector, and the Gate shares among all of them what one has learned about the server. All that reach
+// one server as one user share one Gate, so that neither a start with ten thousand references nor the return
+// of the server causes a storm of requests.
+//
+// Healthy reflectors wait for healthy ones only:
+//
+//   - A Gate opens a bounded number of streams at a time. For each resource the number
+//     begins with four, grows by one with each success, and returns to one after a 429.
+//     Above 32 it grows only while the latency is near its minimum, and shrinks when
+//     the latency has doubled.
+//     An opening that takes much longer than usual (0.25 to 5 s) is not counted any
+//     more, and the next one may begin.
+//   - Up to 20 healthy reflectors a second that come one by one, for each resource, make
+//     their attempt at once, whatever others fail with. This ends when 128 such attempts
+//     in a row have failed and no other reflector has succeeded.
+//   - A Gate prefers, by weight, reflectors that a caller waits for: they get half of the
+//     openings. The preference holds for one attempt each.
+//   - Failing reflectors queue apart from healthy ones. Together they make at most 20
+//     attempts a second, and 160 more while callers wait for them. Each pauses between its
+//     attempts: 0.1 s at first, 15 s later, 1.1 to 1.6 s while a caller waits, and
+//     never less than the server's Retry-After, up to a minute.
+//
+// An outage of the server holds up all reflectors, and costs the server little:
+//
+//   - The server is away when several reflectors that have synced before get no answer any
+//     more. Before the server has answered anybody, those that never synced count, too.
+//     Several are four, one more for each 64 reflectors, 16 at most; of fewer than four, all.
+//     The Gate then sends one probe at a time, 0.25 to 5 s apart. When a probe is answered,
+//     all others follow.
+//   - The same holds for one resource whose requests fail (5xx, 429, 401). If two resources
+//     get a 401, or there is only one, the token is not valid, and all wait.
+//   - If the Gate has one reflector only, two failures of it in a row are an outage, if they
+//     are a 5xx or no answer.
+//   - When one reflector finds that the server was rolled back (an etcd restore), all
+//     others begin with a consistent read.
+//   - A consistent read by a WatchList serves all reflectors of the same resource that
+//     needed one before it began: they ask for a state that is not older than its version,
+//     which the server has in memory. So 5,000 of them wait for a few progress
+//     notifications of a busy etcd, and not for one each.
+//   - When the server refuses a WatchList of one reflector as such, or when WatchLists
+//     break or fail, all reflectors of the same resource list and watch for a time.
+//   - The Gate logs when an outage begins and ends: at level 0, unless there are many.
+//   - A Gate verifies streams that have been silent for too long.
+//
+// A Gate handles the events of parked streams that are not handled where they arrive on a few
+// goroutines, which exist while there are events and some seconds after. Otherwise it has no
+// goroutine. Make one with [NewGate]. Stores ([WatchOptions].Gate) and reflectors (Gate of
+// reflector.Options) share it. Its methods are Name, Status and Connections.
+type Gate = reflector.Gate
+
+// NewGate returns a gate that nothing uses yet.
+func NewGate(options GateOptions) *Gate { return reflector.NewGate(reflector.GateOptions(options)) }
