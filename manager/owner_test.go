@@ -115,6 +115,11 @@ func TestOwnerIdentity(t *testing.T) {
 		"pods of one name stay":                 {[]func(m){func(m m) { m.RegisterPod(pod("1", "a")); m.RegisterPod(pod("2", "b")) }}, "default/a 1, default/b 2"},
 		"pods of one name, one is removed":      {[]func(m){func(m m) { m.RegisterPod(pod("1", "a")); m.RegisterPod(pod("2", "b")); m.UnregisterPod(pod("1")) }}, "default/b 2"},
 		"pods of one name, by name":             {[]func(m){func(m m) { m.RegisterPod(pod("1", "a")); m.RegisterPod(pod("2", "b")) }, set(owner("Pod", "web", ""))}, ""},
+		"pods of one name, the newest is removed": {[]func(m){func(m m) {
+			m.RegisterPod(pod("1", "a"))
+			m.RegisterPod(pod("2", "b"))
+			m.UnregisterPod(pod("2"))
+		}, set(owner("Pod", "web", ""))}, ""},
 		"pods of one name, the middle one is removed": {[]func(m){func(m m) {
 			m.RegisterPod(pod("1", "a"))
 			m.RegisterPod(pod("2", "b"))

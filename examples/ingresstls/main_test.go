@@ -52,6 +52,15 @@ func execute(ctx context.Context, args ...string) (string, error) {
 	return out.String(), err
 }
 
+// TestUnknownFlag: a wrong flag is one line, which names the help, and not the help itself.
+func TestUnknownFlag(t *testing.T) {
+	command, _ := program(t, "--none")
+	out, err := command.CombinedOutput()
+	if want := "Error: unknown flag: --none; see --help\n"; err == nil || string(out) != want {
+		t.Errorf("output: got %q and error %v, want %q and status 1", out, err, want)
+	}
+}
+
 // TestOnce runs the demo as a user does: status 0, every step printed, no files left.
 func TestOnce(t *testing.T) {
 	command, temp := program(t, "--once")

@@ -225,3 +225,29 @@ func TestReloadVerbosity(t *testing.T) {
 		t.Errorf("log after the reload: got no line of verbosity 4 in:\n%s", &r.seen)
 	}
 }
+
+// TestAddressInUse: the program ends with an error if it cannot bind its address.
+func TestAddressInUse(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(header+"logging: {format: json}\nbindAddress: 127.0.0.1:0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, wait := startDaemon(t, file, c.args()...)
+	inUse := "--bind-address=" + strings.TrimPrefix(r.url, "http://")
+	for name, args := range map[string][]string{"second agent": c.args(inUse), "demo": {inUse}} {
+		command, _ := program(t, args...)
+		command.Stdout, command.Stderr = nil, nil
+		out, err := command.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "address already in use") || strings.Contains(string(out), "Starting to write") ||
+			strings.Contains(string(out), "1. Three pods") {
+			t.Errorf("%s: got error %v and %s, want at once that the address is in use", name, err, out)
+		}
+	}
+	if err := r.signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(); err != nil {
+		t.Errorf("exit: got error %v, want status 0", err)
+	}
+}

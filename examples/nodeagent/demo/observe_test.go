@@ -4,13 +4,17 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/refwatch/refwatch/examples/internal/steps"
+	"github.com/refwatch/refwatch/examples/nodeagent/volume"
 )
 
 // newStarted returns a demo whose first step has succeeded.
@@ -83,4 +87,84 @@ func TestChecksNoticeDamage(t *testing.T) {
 			wantNotObserved(t, d.everything())
 		})
 	}
+}
+
+// TestChecksNoticeChanges stops the agent and then changes the server or the folder: checks must fail.
+func TestChecksNoticeChanges(t *testing.T) {
+	d := newStarted(t)
+	d.halt()
+	wantNotObserved(t, d.written("worker-1", "late"))
+	wantNotObserved(t, d.written("web-1", "no-such-volume"))
+	wantNotObserved(t, d.waiting("worker-1", "db", "not found"))
+	wantNotObserved(t, d.waiting("worker-1", "late", "some other cause"))
+	wantNotObserved(t, d.kept("worker-1", "late", "not found", volume.Payload{}))
+	wantNotObserved(t, d.kept("worker-1", "db", "not found", volume.Payload{}))
+	wantNotObserved(t, d.gone("web-1"))
+
+	t.Run("a folder of no pod", func(t *testing.T) {
+		extra := filepath.Join(d.root, "pods", "uid-of-no-pod")
+		if err := os.Mkdir(extra, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		wantNotObserved(t, d.everything())
+		if err := os.Remove(extra); err != nil {
+			t.Fatal(err)
+		}
+		wantObserved(t, d.everything(), "all: 5 volumes")
+	})
+	t.Run("a waiting volume has a folder", func(t *testing.T) {
+		dir := d.path(d.pods["worker-1"], "late")
+		wantObserved(t, d.waiting("worker-1", "late", "not found"), "does not exist yet")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		wantNotObserved(t, d.waiting("worker-1", "late", "not found"))
+	})
+	t.Run("a secret is rotated", func(t *testing.T) {
+		if err := d.setSecret("tls", map[string]string{"tls.crt": "x", "tls.key": "y"})(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantNotObserved(t, d.written("web-1", "tls"))
+		wantNotObserved(t, d.everything())
+	})
+	t.Run("a volume does not keep its files", func(t *testing.T) {
+		if err := os.Remove(d.path(d.pods["worker-1"], "late")); err != nil {
+			t.Fatal(err)
+		}
+		wantNotObserved(t, d.kept("worker-1", "late", "not found", volume.Payload{"token": {Mode: 0o600}}))
+	})
+	t.Run("the missing secret is created", func(t *testing.T) {
+		if err := d.createSecret("late", map[string]string{"a": "b"})(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.checkVolume(t.Context(), d.pods["worker-1"], volumeOf(d.pods["worker-1"], "late"))
+		if err == nil || !strings.Contains(err.Error(), "the agent reports") {
+			t.Errorf("checkVolume: got error %v, want one that agent and server differ", err)
+		}
+	})
+}
+
+// TestServerChecks: a check of the server's counters fails if they differ.
+func TestServerChecks(t *testing.T) {
+	d := newStarted(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, f := range map[string]steps.Check{
+		"one stream too few":  d.streams("secrets", "tls", 2, ""),
+		"one stream too many": d.streams("secrets", "tls", 0, ""),
+		"streams are open":    d.noStreams(),
+	} {
+		if got, err := f(ended); err == nil {
+			t.Errorf("%s: got %q, want an error", name, got)
+		}
+	}
+	wantObserved(t, d.notRequested("secrets", "elsewhere"), "no request")
+	if _, err := d.client.CoreV1().Secrets(namespace).Get(t.Context(), "elsewhere", metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantNotObserved(t, d.notRequested("secrets", "elsewhere"))
+	if _, err := d.client.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantNotObserved(t, d.notRequested("configmaps", "settings"))
 }
