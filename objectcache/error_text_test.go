@@ -87,8 +87,8 @@ func lasting() map[string]failing {
 	return all
 }
 
-// A program that copies the error of a Get into the status of an object writes once for each cause: 150 Gets in
-// 10 s, with contexts of several lengths, have one text.
+// A program that copies the error of a Get into the status of an object writes once for each cause: 150 Gets in 10 s,
+// with contexts of several lengths, have one text.
 func TestTextOfErrorsIsStable(t *testing.T) {
 	for strategy, options := range map[string]objectcache.StoreOptions{
 		"watch":  objectcache.WatchOptions{},
