@@ -124,7 +124,7 @@ func testLoops(t *testing.T, timed bool) {
 	}
 }
 
-// A thousand objects whose references are added again and again share a budget, and delay no other.
+// Many objects whose references are added again and again share a budget, and delay no other.
 func TestThousandReaddedReferencesPause(t *testing.T) {
 	crowd(t)
 	for name, perSecond := range map[string]int{"body of Changes": 20, "no grace": 20, "every 2 s": 20, "Get": 180} {

@@ -14,8 +14,8 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 )
 
-// An object that cannot be read again is served, its failure is in the status, and no Get asks again meanwhile. Peer bug
-// 17: kubelet drops the error, and asks with every Get.
+// An object that cannot be read again is served, its failure is in the status, and no Get asks again meanwhile.
+// Peer bug 17: kubelet drops the error, and asks with every Get.
 func TestTTLPreviousObjectWhileItCannotBeRead(t *testing.T) {
 	for name, cause := range map[string]*apierrors.StatusError{"down": unavailable(), "refused": forbidden(), "not served": notFound()} {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +82,8 @@ func TestTTLMaxStaleness(t *testing.T) {
 	})
 }
 
-// An object is read once for a new owner, and not for one that has a reference. Peer bug 17: in kubelet any AddReference
-// drops the object that others use.
+// An object is read once for a new owner, and not for one that has a reference.
+// Peer bug 17: in kubelet any AddReference drops the object that others use.
 func TestTTLNewOwner(t *testing.T) {
 	inBubble(t, objectcache.TTLOptions{}, func(t *testing.T, r *rig) {
 		r.referenced("tls")
