@@ -237,7 +237,7 @@ func TestClientForHasATransportOfStreams(t *testing.T) {
 	if seen == nil || seen.Header.Get("Content-Type") == "" || seen.Request == nil {
 		t.Errorf("response in the wrapper: got %+v, want it complete", seen)
 	}
-	const ofStreams = "*transport.Transport"
+	const ofStreams = "*h2.Transport"
 	all := transports(clientFor(t, server.Config()))
 	if at := slices.Index(all, ofStreams); at != len(all)-2 {
 		t.Errorf("RoundTrippers: got %q, want %s next to client-go's", all, ofStreams)

@@ -16,7 +16,7 @@ import (
 // The files of the library that CONTRIBUTING.md and docs/architecture.md name exist.
 func TestDocsNameTheFiles(t *testing.T) {
 	exists := map[string]bool{}
-	for _, root := range []string{"cache", "reflector", "objectcache", "manager", "featuregates"} {
+	for _, root := range []string{"cache", "internal", "reflector", "objectcache", "manager", "featuregates"} {
 		err := filepath.WalkDir(filepath.Join("..", root), func(file string, _ fs.DirEntry, err error) error {
 			exists[path.Base(filepath.ToSlash(file))] = true
 			return err

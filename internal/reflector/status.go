@@ -16,11 +16,11 @@ type Status struct {
 	// Synced is set once a complete read has reached the store. Follow and Read clear it;
 	// Pause does not.
 	Synced bool
-	// ResourceVersion is the highest version seen since the last rollback of the
-	// server: of a read, an event or a bookmark. Empty before the first.
+	// ResourceVersion is the highest version seen since the last rollback of the server: of a read, an event or a
+	// bookmark. Empty before the first.
 	ResourceVersion string
-	// LastContact is when the server last sent anything about the selection that the store
-	// has: a complete read, an event or a bookmark. Zero before the first.
+	// LastContact is when the server last sent a complete read, an event or a bookmark that the store has. Zero
+	// before the first.
 	LastContact time.Time
 	// Streaming is set while a stream is open whose state has reached the store: it
 	// delivers the changes.

@@ -98,7 +98,8 @@ func newer(a, b string) string {
 	return a
 }
 
-// isOlder reports whether a version is older than another one, as none is older than any. Versions without an order are not.
+// isOlder reports whether a version is older than another one, as none is older than any. Versions without an
+// order are not.
 func isOlder(version, than string) bool {
 	if version == "" {
 		return hasOrder(than)

@@ -18,12 +18,9 @@ import (
 	"github.com/refwatch/refwatch/internal/redact"
 )
 
-// FromListerWatcher returns a source over any client-go ListerWatcher: see New of package reflector
-// of the root.
-//
-// A watch.NewEmptyWatch is the failure to reach the server that it is in client-go: its REST
-// clients return one, with no error, if no attempt got an answer. A ListerWatcher that wraps
-// the watches of a client hides that: the stream then ends without an event, as an answer.
+// FromListerWatcher returns a source over any client-go ListerWatcher: see New of package reflector of the root. A
+// ListerWatcher that wraps the watches of a client hides a watch.NewEmptyWatch, which is a failure to reach the server:
+// the stream then ends without an event, as an answer.
 func FromListerWatcher(lw toolscache.ListerWatcher) Source {
 	return &listerWatcher{
 		ListerWatcherWithContext: toolscache.ToListerWatcherWithContext(lw),

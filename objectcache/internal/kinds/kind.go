@@ -34,7 +34,7 @@ type Kind[T cache.Object] struct {
 	// An error is that of the client, without object data: for a path that is not served it is the server's 404.
 	Read func(context.Context, types.NamespacedName) (states.State[T], error)
 	// Transform returns what a store keeps of an object that Read has returned, which it may change: without
-	// managedFields, unless stores keep them, after the function of WithTransform. The error matches resource.ErrTransform.
+	// managedFields, unless stores keep them, after the function of WithTransform. It fails with resource.ErrTransform.
 	Transform func(T) (T, error)
 	// Error returns an error that names the resource and the key. errors.Is and errors.As find all causes.
 	Error func(key types.NamespacedName, causes ...error) error
