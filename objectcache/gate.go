@@ -25,35 +25,19 @@ type GateOptions struct {
 // one server as one user share one Gate, so that neither a start with ten thousand references nor the return
 // of the server causes a storm of requests.
 //
-// Healthy reflectors wait for healthy ones only:
+// Healthy reflectors wait for healthy ones only. A Gate opens a bounded number of streams at a time, which follows the
+// answers: fewer after a 429, more while the latency stays near its minimum. It prefers reflectors that a caller waits
+// for: they get half of the openings. A few healthy reflectors that come one by one open at once, whatever others fail
+// with. Failing reflectors queue apart. Together they make at most 20 attempts a second, and 160 more while callers wait
+// for them. Each pauses between its attempts: 0.1 s at first, 15 s later, 1.1 to 1.6 s while a caller waits, and never
+// less than the server's Retry-After, up to a minute.
 //
-//   - A Gate opens a bounded number of streams at a time. For each resource the number
-//     begins with four, grows by one with each success, and returns to one after a 429.
-//     Above 32 it grows only while the latency is near its minimum, and shrinks when
-//     the latency has doubled.
-//     An opening that takes much longer than usual (0.25 to 5 s) is not counted any
-//     more, and the next one may begin.
-//   - Up to 20 healthy reflectors a second that come one by one, for each resource, make
-//     their attempt at once, whatever others fail with. This ends when 128 such attempts
-//     in a row have failed and no other reflector has succeeded.
-//   - A Gate prefers, by weight, reflectors that a caller waits for: they get half of the
-//     openings. The preference holds for one attempt each.
-//   - Failing reflectors queue apart from healthy ones. Together they make at most 20
-//     attempts a second, and 160 more while callers wait for them. Each pauses between its
-//     attempts: 0.1 s at first, 15 s later, 1.1 to 1.6 s while a caller waits, and
-//     never less than the server's Retry-After, up to a minute.
+// An outage of the server, or of one resource (5xx, 429, 401), holds up its reflectors, and costs the server one
+// request at a time, 0.25 to 5 s apart. When one is answered, all others follow. The Gate logs when an outage begins
+// and ends: at level 0, unless there are many. docs/design/0004-admission.md has the reasons for these rules.
 //
-// An outage of the server holds up all reflectors, and costs the server little:
+// What one reflector proves about the server, all know:
 //
-//   - The server is away when several reflectors that have synced before get no answer any
-//     more. Before the server has answered anybody, those that never synced count, too.
-//     Several are four, one more for each 64 reflectors, 16 at most; of fewer than four, all.
-//     The Gate then sends one probe at a time, 0.25 to 5 s apart. When a probe is answered,
-//     all others follow.
-//   - The same holds for one resource whose requests fail (5xx, 429, 401). If two resources
-//     get a 401, or there is only one, the token is not valid, and all wait.
-//   - If the Gate has one reflector only, two failures of it in a row are an outage, if they
-//     are a 5xx or no answer.
 //   - When one reflector finds that the server was rolled back (an etcd restore), all
 //     others begin with a consistent read.
 //   - A consistent read by a WatchList serves all reflectors of the same resource that
@@ -62,7 +46,6 @@ type GateOptions struct {
 //     notifications of a busy etcd, and not for one each.
 //   - When the server refuses a WatchList of one reflector as such, or when WatchLists
 //     break or fail, all reflectors of the same resource list and watch for a time.
-//   - The Gate logs when an outage begins and ends: at level 0, unless there are many.
 //   - A Gate verifies streams that have been silent for too long.
 //
 // A Gate handles the events of parked streams that are not handled where they arrive on a few

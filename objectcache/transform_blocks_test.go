@@ -97,8 +97,8 @@ func withBlocker(t *testing.T, server apiserver.Options, options objectcache.Wat
 	})
 }
 
-// The function blocks for the events of some objects and for the reads of others. That delays no other object, and is no
-// outage. What has waited for it is stored when it has returned.
+// The function blocks for the events of some objects and for the reads of others. That delays no other object, and is
+// no outage. What has waited for it is stored when it has returned.
 func TestTransformBlocksForManyObjects(t *testing.T) {
 	withBlocker(t, apiserver.Options{}, objectcache.WatchOptions{}, testManyBlocked)
 }

@@ -163,8 +163,8 @@ func TestEventsOfBeforeARollback(t *testing.T) {
 	})
 }
 
-// As above, with stores that do not block: another API server of the same cluster, whose watch cache is of before the restore,
-// sends its bookmark to one quiet stream after the other, and then ends it.
+// As above, with stores that do not block: another API server of the same cluster, whose watch cache is of before the
+// restore, sends its bookmark to one quiet stream after the other, and then ends it.
 func TestServerThatLagsAfterARollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		restoreBeside(t, func(int) func(string) error { return blockingAt("", nil) }, func(i int, stream *fakeStream) {
