@@ -93,7 +93,7 @@ func runWithFaults(t *testing.T, r *rig, kind func(kubernetes.Interface) resourc
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := newStore(t, kind(client), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+	store := newStore(t, kind(client), objectcache.WatchOptions{})
 	stop := runStore(t.Context(), t, store)
 	var verbosity klog.Level
 	_ = verbosity.Set("0") // the test's own writes may be logged

@@ -28,7 +28,7 @@ func TestTransformBlocksForManyObjects(t *testing.T) {
 	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
-		b := newBlocker(t, r, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		b := newBlocker(t, r, objectcache.WatchOptions{})
 		r.stop = runStore(klog.NewContext(t.Context(), logger), t, r.Store)
 		bad, others := prefixed("bad", 300), names(10)
 		r.createAll(append(bad, others...)...)
@@ -61,7 +61,7 @@ func prefixed(prefix string, n int) (all []string) {
 func TestTransformBlocksForManySilentStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, apiserver.Options{InMemory: true, BookmarkInterval: 24 * time.Hour}, objectcache.WatchOptions{})
-		b := newBlocker(t, r, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		b := newBlocker(t, r, objectcache.WatchOptions{})
 		r.run()
 		bad, others := prefixed("bad", 40), names(4)
 		r.createAll(append(bad, others...)...)
@@ -87,7 +87,7 @@ func TestTransformBlocksAndTheStateGetsOld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, apiserver.Options{InMemory: true, DisableWatchList: lists}, objectcache.WatchOptions{})
-				b := newBlocker(t, r, objectcache.WatchOptions{MaxStaleness: time.Minute, BlockingStreams: blockingStreams})
+				b := newBlocker(t, r, objectcache.WatchOptions{MaxStaleness: time.Minute})
 				r.create("tls")
 				r.run()
 				if lists {
@@ -125,7 +125,7 @@ func TestTransformFailsForManyObjects(t *testing.T) {
 				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(*corev1.Secret) *corev1.Secret {
 					time.Sleep(3 * time.Second) // as a stream that lasts
 					return nil
-				}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+				}), objectcache.WatchOptions{})
 				var requests atomic.Int64
 				r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
 					if request.Verb == "list" || request.Verb == "watch" {

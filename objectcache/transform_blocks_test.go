@@ -129,7 +129,7 @@ func TestTransformBlocksInADirectStore(t *testing.T) {
 func TestTransformBlocksForANewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
-		b := newBlocker(t, r, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		b := newBlocker(t, r, objectcache.WatchOptions{})
 		r.create("tls", immutable)
 		r.run()
 		r.AddReference(namespace, "tls", "pod")
@@ -152,7 +152,7 @@ func TestGoexitInAHedgedRead(t *testing.T) {
 		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 			goruntime.Goexit()
 			return s
-		}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		}), objectcache.WatchOptions{})
 		gets := r.slowOpenings(95 * time.Millisecond)
 		r.create("tls")
 		r.run()

@@ -33,7 +33,6 @@ func TestTransformIsSlowerThanMaxStaleness(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
 				var calls atomic.Int32
-				of.store.BlockingStreams = blockingStreams
 				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 					calls.Add(1)
 					time.Sleep(3 * time.Second)
@@ -74,7 +73,7 @@ func TestNoGetsBesideTransform(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 					return s
-				}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+				}), objectcache.WatchOptions{})
 				gets := r.slowOpenings(0)
 				r.run()
 				all := names(test.n)
@@ -112,7 +111,7 @@ func TestErrorWhileTransformBlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
-				b := newBlocker(t, r, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+				b := newBlocker(t, r, objectcache.WatchOptions{})
 				r.create("tls")
 				r.run()
 				options := objectcache.GetOptions{}
@@ -195,7 +194,7 @@ func TestLiveGetBehindEventsThatWait(t *testing.T) {
 		r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 			time.Sleep(time.Second)
 			return s
-		}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		}), objectcache.WatchOptions{})
 		r.create("tls")
 		r.run()
 		r.AddReference(namespace, "tls", "pod")

@@ -109,7 +109,7 @@ func TestFunctionOfSixMinutesForAnEvent(t *testing.T) {
 				time.Sleep(6 * time.Minute)
 			}
 			return s
-		}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		}), objectcache.WatchOptions{})
 		r.create("tls")
 		r.run()
 		r.AddReference(namespace, "tls", "pod")
@@ -169,7 +169,7 @@ func TestDemandWhileTransformWorks(t *testing.T) {
 				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 					time.Sleep(3 * time.Second)
 					return s
-				}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+				}), objectcache.WatchOptions{})
 				r.create("tls")
 				r.run()
 				r.AddReference(namespace, "tls", "pod")

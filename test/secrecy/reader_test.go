@@ -24,6 +24,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/derived"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 const (
@@ -54,7 +55,7 @@ var modes = map[string]struct {
 }{
 	"parked":    {options: objectcache.WatchOptions{}},
 	"JSON":      {options: objectcache.WatchOptions{}, json: true},
-	"blocking":  {options: objectcache.WatchOptions{BlockingStreams: true}, netHTTP: true},
+	"net-http":  {options: objectcache.WatchOptions{}, netHTTP: true},
 	"TTL":       {options: objectcache.TTLOptions{TTL: time.Millisecond}, netHTTP: true},
 	"direct":    {options: objectcache.DirectOptions{}, netHTTP: true},
 	"derived":   {options: objectcache.WatchOptions{}},
@@ -82,6 +83,11 @@ func (r *reader) run(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(os.Getenv(readerFolder), "kubeconfig"))
 	if err != nil {
 		return err
+	}
+	if r.mode == "net-http" {
+		if config, err = clients.NetHTTP(config); err != nil {
+			return err
+		}
 	}
 	config = manager.ConfigFor(config)
 	if modes[r.mode].json {

@@ -86,7 +86,7 @@ func (r *rig) transform(gate *objectcache.Gate) (unblock func()) {
 		delete(s.Data, "large")
 		return s
 	})
-	store, err := objectcache.NewWatchStore(kind, objectcache.WatchOptions{Gate: gate, BlockingStreams: *blocking})
+	store, err := objectcache.NewWatchStore(kind, objectcache.WatchOptions{Gate: gate})
 	if err != nil {
 		r.Fatal(err)
 	}
