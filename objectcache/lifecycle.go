@@ -75,14 +75,13 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		source = getSource[T]{source, &s.resource, e.key}
 	}
 	w.reflector = reflector.New(source, w, reflector.Options{
-		Resource:        resource,
-		Gate:            s.options.Gate,
-		BlockingStreams: s.options.BlockingStreams,
-		Prompt:          s.prompt,
-		Counters:        &s.counters,
-		Backoff:         backoff,
-		Explain:         s.explain,
-		Transform:       s.transformFor(e),
+		Resource:  resource,
+		Gate:      s.options.Gate,
+		Prompt:    s.prompt,
+		Counters:  &s.counters,
+		Backoff:   backoff,
+		Explain:   s.explain,
+		Transform: s.transformFor(e),
 	})
 	return w
 }

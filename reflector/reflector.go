@@ -44,15 +44,6 @@ type Options struct {
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
-	// BlockingStreams keeps a goroutine for each open stream, which reads it. A source of
-	// [listwatch.FromREST] then sends its watches through client-go's transport, which has
-	// another goroutine for each.
-	// The guarantees are the same. Default: an open, quiet stream has no goroutine, if
-	// the source can do without: see [listwatch.Parkable]. A client of
-	// resource.ConfigFor can. A few goroutines of the Gate, which exist while there
-	// are events and some seconds after, decode and store them. Other streams have a
-	// goroutine each.
-	BlockingStreams bool
 	// Prompt lets events of at most 16 KiB be handled on the goroutine that reads the
 	// connection, which saves two changes of goroutine for each. All streams of the
 	// connection wait meanwhile. Set it if the store, OnChange and the decoder of the source
@@ -120,7 +111,6 @@ type Reflector struct {
 	ended    func() // what Start was given
 
 	reason openReason     // why the next stream is opened; it belongs to the session under way, or to proceed
-	parks  bool           // parks its streams, if it can
 	prompt bool           // see Options.Prompt
 	lines  sync.WaitGroup // lines that the gate is writing for the reflector
 	left   bool           // nothing is logged for it any more; guarded by outages.mu of the gate
@@ -147,7 +137,6 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		source:   source,
 		store:    safeStore{store, newResyncer(options.ResyncPeriod)},
 		gate:     options.Gate,
-		parks:    !options.BlockingStreams,
 		prompt:   options.Prompt && options.ResyncPeriod <= 0 && options.Transform == nil,
 		counters: options.Counters,
 		explain:  options.Explain,
