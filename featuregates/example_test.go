@@ -42,11 +42,11 @@ func ExampleApply() {
 		fmt.Println(err)
 		return
 	}
-	if err := gate.SetFromMap(map[string]bool{string(featuregates.ParkedStreams): false}); err != nil {
+	if err := gate.SetFromMap(map[string]bool{string(featuregates.ImmutableEphemeralVolumes): false}); err != nil {
 		fmt.Println(err)
 		return
 	}
 	options := featuregates.Apply(gate, objectcache.WatchOptions{})
-	fmt.Println("goroutines that read streams:", options.BlockingStreams)
-	// Output: goroutines that read streams: true
+	fmt.Println("streams of immutable objects:", options.WatchImmutable)
+	// Output: streams of immutable objects: true
 }

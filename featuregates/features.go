@@ -20,15 +20,6 @@ import (
 // 1.19, GA in 1.21, KEP-1412.
 const ImmutableEphemeralVolumes featuregate.Feature = "ImmutableEphemeralVolumes"
 
-// ParkedStreams keeps no goroutine for an open, quiet stream: the HTTP/2 client of package
-// internal/h2 reads each connection in one goroutine. If the feature is off,
-// watches use client-go's transport, with two goroutines for each stream.
-// WatchOptions.BlockingStreams of package objectcache says what that changes, and which
-// streams can be parked.
-//
-// Beta, default true.
-const ParkedStreams featuregate.Feature = "ParkedStreams"
-
 // versionedSpecs is read-only.
 //
 // A gate compares the version of a spec with its own, which is that of its program:
@@ -42,9 +33,6 @@ const ParkedStreams featuregate.Feature = "ParkedStreams"
 var versionedSpecs = map[featuregate.Feature]featuregate.VersionedSpecs{
 	ImmutableEphemeralVolumes: {
 		{Version: version.MajorMinor(0, 0), Default: true, PreRelease: featuregate.GA},
-	},
-	ParkedStreams: {
-		{Version: version.MajorMinor(0, 0), Default: true, PreRelease: featuregate.Beta},
 	},
 }
 
@@ -64,12 +52,11 @@ func AddFeatureGates(gate featuregate.MutableVersionedFeatureGate) error {
 	return nil
 }
 
-// Apply returns options with WatchImmutable and BlockingStreams set if the feature of each
-// is off in gate. If options has them set, they stay set: the program's options and its
-// gate may each switch a feature off. The other options stay as they are.
+// Apply returns options with WatchImmutable set if ImmutableEphemeralVolumes is off in gate. If
+// options has it set, it stays set: the program's options and its gate may each switch the
+// feature off. The other options stay as they are.
 func Apply(gate featuregate.FeatureGate, options objectcache.WatchOptions) objectcache.WatchOptions {
 	options.WatchImmutable = options.WatchImmutable || !Enabled(gate, ImmutableEphemeralVolumes)
-	options.BlockingStreams = options.BlockingStreams || !Enabled(gate, ParkedStreams)
 	return options
 }
 

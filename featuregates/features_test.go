@@ -165,17 +165,16 @@ func TestEnabled(t *testing.T) {
 	}
 }
 
-// Apply sets the options of the features that are off, and no others. Options that are set
-// stay set.
+// Apply sets the option of the feature that is off, and no others. An option that is set
+// stays set.
 func TestApply(t *testing.T) {
 	tests := map[string]struct {
-		set                      string
-		watchImmutable, blocking bool
+		set            string
+		watchImmutable bool
 	}{
-		"defaults":          {"", false, false},
-		"immutable watched": {"ImmutableEphemeralVolumes=false", true, false},
-		"blocking streams":  {"ParkedStreams=false", false, true},
-		"no beta feature":   {"AllBeta=false", false, true},
+		"defaults":          {"", false},
+		"immutable watched": {"ImmutableEphemeralVolumes=false", true},
+		"no beta feature":   {"AllBeta=false", false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -184,13 +183,13 @@ func TestApply(t *testing.T) {
 			if err := gate.Set(test.set); err != nil {
 				t.Fatal(err)
 			}
-			want := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: test.watchImmutable, BlockingStreams: test.blocking}
+			want := objectcache.WatchOptions{IdleTimeout: 1, WatchImmutable: test.watchImmutable}
 			if got := featuregates.Apply(gate, objectcache.WatchOptions{IdleTimeout: 1}); !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
-			set := objectcache.WatchOptions{WatchImmutable: true, BlockingStreams: true}
+			set := objectcache.WatchOptions{WatchImmutable: true}
 			if got := featuregates.Apply(gate, set); !reflect.DeepEqual(got, set) {
-				t.Errorf("both set before: got %+v, want %+v", got, set)
+				t.Errorf("set before: got %+v, want %+v", got, set)
 			}
 		})
 	}

@@ -39,23 +39,27 @@ func syncOne[T cache.Object](t *testing.T, store *objectcache.WatchStore[T]) {
 // life of the stream. Lists ask for it.
 func TestWatchesAreNotCompressed(t *testing.T) {
 	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
-	typed := func(blocking, plain bool) func(t *testing.T, config *rest.Config) {
-		return func(t *testing.T, config *rest.Config) {
-			client, err := manager.ClientFor(config)
-			if plain {
-				client, err = kubernetes.NewForConfig(config)
-			}
-			store, err2 := objectcache.NewWatchStore(resource.Secrets(client), objectcache.WatchOptions{BlockingStreams: blocking})
-			if err := errors.Join(err, err2); err != nil {
-				t.Fatal(err)
-			}
-			syncOne(t, store)
+	typed := func(t *testing.T, client kubernetes.Interface, err error) {
+		store, err2 := objectcache.NewWatchStore(resource.Secrets(client), objectcache.WatchOptions{})
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
 		}
+		syncOne(t, store)
 	}
 	tests := map[string]func(t *testing.T, config *rest.Config){
-		"ClientFor":                  typed(false, false),
-		"ClientFor, BlockingStreams": typed(true, false),
-		"a client of client-go":      typed(true, true),
+		"ClientFor": func(t *testing.T, config *rest.Config) {
+			client, err := manager.ClientFor(config)
+			typed(t, client, err)
+		},
+		"ClientFor, over net/http": func(t *testing.T, config *rest.Config) {
+			config, err := clients.NetHTTP(config)
+			client, err2 := manager.ClientFor(config)
+			typed(t, client, errors.Join(err, err2))
+		},
+		"a client of client-go": func(t *testing.T, config *rest.Config) {
+			client, err := kubernetes.NewForConfig(config)
+			typed(t, client, err)
+		},
 		"a dynamic client": func(t *testing.T, config *rest.Config) {
 			client, err := dynamic.NewForConfig(resource.ConfigFor(config))
 			store, err2 := objectcache.NewWatchStore(clients.Dynamic(client, secrets), objectcache.WatchOptions{})

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
@@ -68,6 +69,42 @@ func ExampleNewSecrets() {
 	// Output:
 	// 1 key, <nil>
 	// secrets "default/tls": not registered: no owner references the object: add a reference, or set AcquireOnGet
+}
+
+// A config with a Transport leaves the streams to it. Here that is client-go's own, so net/http
+// reads them, with two goroutines for each.
+func ExampleClientFor_withTransport() {
+	ctx, cancel := context.WithCancel(context.Background())
+	server := serve(ctx)
+	defer server.Close()
+	config := server.Config()
+
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		panic(err)
+	}
+	client, err := manager.ClientFor(&rest.Config{Host: config.Host, UserAgent: config.UserAgent, Transport: transport})
+	if err != nil {
+		panic(err)
+	}
+	secrets, err := manager.NewSecrets(client, objectcache.WatchOptions{})
+	if err != nil {
+		panic(err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = secrets.Run(ctx) })
+
+	tls := types.NamespacedName{Namespace: "default", Name: "tls"}
+	secrets.SetReferences(manager.Owner{Kind: "Gateway", Namespace: "default", Name: "web"}, tls)
+	secret, err := secrets.Get(ctx, "default", "tls")
+	fmt.Println(len(secret.Data), "key,", err)
+	fmt.Println("parked:", secrets.Stats().ParkedStreams)
+
+	cancel()
+	running.Wait()
+	// Output:
+	// 1 key, <nil>
+	// parked: 0
 }
 
 // A gateway is not a pod: it declares its references, and receives the changes.

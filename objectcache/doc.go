@@ -74,9 +74,15 @@
 //
 // # Parked streams
 //
-// An open stream of a client of [resource.ConfigFor] can be parked: it has no goroutine while it is
-// quiet, where a stream of net/http has two. A store with thousands of parked streams has a
-// goroutine for each connection, which carries a hundred of them. Nothing else differs.
+// An open stream of a client of [resource.ConfigFor] can be parked, if the server speaks HTTP/2 over
+// TLS: it has no goroutine while it is quiet, where a stream of net/http has two. A store with
+// thousands of parked streams has a goroutine for each connection, which carries as many as the
+// server allows, and a few goroutines of the [Gate] decode what is large, of the program's own types,
+// or passes a function of WithTransform. A goroutine reads each stream that cannot be parked. Such are
+// those of [resource.FromSource], and of a config with a Transport, or whose WrapTransport replaces the
+// body of the response. The guarantees are the same, but net/http does not bound the number of
+// connections: it dials one for each request that finds all of them full.
+//
 // [Status].Parked and [Stats].ParkedStreams say which streams are parked, and the status
 // of the [Gate], which [Stats] has, says why others are not.
 //

@@ -65,15 +65,17 @@ func TestForeignAnswer(t *testing.T) {
 func testForeignAnswer(t *testing.T, answer http.HandlerFunc, want, plain string) {
 	server := newTLSServer(t, nil, answer)
 	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: caOf(server)}}
-	inJSON := rest.CopyConfig(config)
+	inJSON, http1 := rest.CopyConfig(config), rest.CopyConfig(config)
 	inJSON.ContentType, inJSON.AcceptContentTypes = "application/json", "application/json"
-	sources := map[string]resource.Resource[*corev1.Secret]{"JSON": secretsOf(t, inJSON)["REST"], "without our transport": plainSecrets(t, config)}
+	http1.NextProtos = []string{"http/1.1"}
+	sources := map[string]resource.Resource[*corev1.Secret]{
+		"JSON": secretsOf(t, inJSON)["REST"], "HTTP/1.1": secretsOf(t, http1)["REST"], "without our transport": plainSecrets(t, config),
+	}
 	for name, secrets := range secretsOf(t, config) {
 		sources[name] = secrets
 	}
 	for strategy, options := range map[string]objectcache.StoreOptions{
-		"watch": objectcache.WatchOptions{}, "blocking": objectcache.WatchOptions{BlockingStreams: true},
-		"TTL": objectcache.TTLOptions{}, "direct": objectcache.DirectOptions{},
+		"watch": objectcache.WatchOptions{}, "TTL": objectcache.TTLOptions{}, "direct": objectcache.DirectOptions{},
 	} {
 		for client, secrets := range sources {
 			want := want

@@ -75,13 +75,12 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		source = getSource[T]{source, &s.resource, e.key}
 	}
 	w.reflector = reflector.New(source, w, reflector.Options{
-		Resource:        resource,
-		Gate:            s.options.Gate,
-		BlockingStreams: s.options.BlockingStreams,
-		Prompt:          s.prompt,
-		Counters:        &s.counters,
-		Backoff:         backoff,
-		Explain:         s.explain,
+		Resource: resource,
+		Gate:     s.options.Gate,
+		Prompt:   s.prompt,
+		Counters: &s.counters,
+		Backoff:  backoff,
+		Explain:  s.explain,
 	})
 	return w
 }

@@ -153,12 +153,12 @@ func TestLongRefusalIsShownInPart(t *testing.T) {
 // A server refuses requests with a body that does not end soon. client-go reads the body of
 // an error whole, so the library lets it see 1 MiB.
 func TestLongErrorBody(t *testing.T) {
-	for name, blocking := range map[string]bool{"parked": false, "blocking": true} {
-		t.Run(name, func(t *testing.T) { testLongErrorBody(t, objectcache.WatchOptions{BlockingStreams: blocking}) })
+	for name, http2 := range map[string]bool{"HTTP/2": true, "HTTP/1.1": false} {
+		t.Run(name, func(t *testing.T) { testLongErrorBody(t, http2) })
 	}
 }
 
-func testLongErrorBody(t *testing.T, options objectcache.WatchOptions) {
+func testLongErrorBody(t *testing.T, http2 bool) {
 	const body, most = 64 << 20, 16 << 20
 	var mu sync.Mutex
 	longest := int64(0) // of what was sent of a body
@@ -175,12 +175,12 @@ func testLongErrorBody(t *testing.T, options objectcache.WatchOptions) {
 		defer mu.Unlock()
 		longest = max(longest, sent)
 	}))
-	server.EnableHTTP2 = true
+	server.EnableHTTP2 = http2
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	client := newClient(t, resource.ConfigFor(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}))
-	store, err := objectcache.NewWatchStore(resource.Secrets(client), options)
+	store, err := objectcache.NewWatchStore(resource.Secrets(client), objectcache.WatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

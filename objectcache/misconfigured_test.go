@@ -128,10 +128,11 @@ func TestMisconfigured(t *testing.T) {
 			}
 			want := strings.ReplaceAll(test.want, "\x07", `\a`)
 			for strategy, options := range map[string]objectcache.StoreOptions{
-				"watch": objectcache.WatchOptions{}, "blocking": objectcache.WatchOptions{BlockingStreams: true},
-				"TTL": objectcache.TTLOptions{}, "direct": objectcache.DirectOptions{},
+				"watch": objectcache.WatchOptions{}, "TTL": objectcache.TTLOptions{}, "direct": objectcache.DirectOptions{},
 			} {
-				for client, secrets := range secretsOf(t, config) {
+				sources := secretsOf(t, config)
+				sources["without our transport"] = plainSecrets(t, config)
+				for client, secrets := range sources {
 					if client == "typed" && (strategy != "direct" || test.want == "EOF") {
 						continue // client-go sends it ten times more, a second apart
 					}

@@ -58,7 +58,7 @@ func TestDecodingOfATypeOfTheProgramBlocks(t *testing.T) {
 		}
 		ownDecoder.Store(&decode)
 		kind := resource.FromConfig[*ownSecret, *ownSecretList](r.server.Config(), corev1.SchemeGroupVersion.WithResource("secrets"))
-		store := newStore(t, kind, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		store := newStore(t, kind, objectcache.WatchOptions{})
 		stop := runStore(t.Context(), t, store)
 		for _, name := range []string{"blocks", "tls"} {
 			r.create(name)

@@ -13,8 +13,8 @@ import (
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// blockingStreams keeps the stores of rigs from parking their streams. Tests are not
-// parallel.
+// blockingStreams gives rigs a server and a client whose streams cannot be parked. Tests are
+// not parallel.
 var blockingStreams bool
 
 // parkedAndBlocking runs f with parked streams and with blocking ones. That is for tests

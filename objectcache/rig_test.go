@@ -90,10 +90,6 @@ func runStore(ctx context.Context, t testing.TB, store interface{ Run(context.Co
 func newRig(t *testing.T, server apiserver.Options, options objectcache.StoreOptions) *rig {
 	t.Helper()
 	server.TLS = !blockingStreams // HTTP/2 takes it
-	if watchOptions, ok := options.(objectcache.WatchOptions); ok {
-		watchOptions.BlockingStreams = blockingStreams
-		options = watchOptions
-	}
 	r := &rig{t: t, server: apiserver.New(t, server), stop: func() {}}
 	r.client = r.server.Client()
 	var err error

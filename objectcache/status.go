@@ -106,10 +106,9 @@ type Status struct {
 	// Reason is why the object needs no stream. Empty if it has one, or as long
 	// as it is not known whether it needs one.
 	Reason Reason
-	// Parked is set while that stream is open and has no goroutine: see
-	// WatchOptions.BlockingStreams. It stays set while another goroutine handles what the
-	// stream brings. It is not set for the moment between the first state and the
-	// parking.
+	// Parked is set while that stream is open and has no goroutine: see the documentation of
+	// the package. It stays set while another goroutine handles what the stream brings. It is
+	// not set for the moment between the first state and the parking.
 	Parked bool
 	// Synced is set while the state is known, to the newest owner as well: Get returns
 	// the object, or that it is absent, without waiting. In a [TTLStore] it stays set

@@ -51,7 +51,7 @@ func inStorm(t *testing.T, gate objectcache.GateOptions, f func(*testing.T, *sto
 		s := &storm{t: t, server: apiserver.New(t, apiserver.Options{InMemory: true, TLS: !blockingStreams}), gate: objectcache.NewGate(gate), counts: map[string]int{}}
 		s.server.Intercept(s.intercept)
 		client := s.client()
-		options := objectcache.WatchOptions{Gate: s.gate, BlockingStreams: blockingStreams}
+		options := objectcache.WatchOptions{Gate: s.gate}
 		s.secrets = newStore(t, resource.Secrets(client), options)
 		s.configMaps = newStore(t, resource.ConfigMaps(client), options)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -37,7 +37,7 @@ type blocker struct {
 // newBlocker makes a store whose function of WithTransform a blocker may block. It is called in a bubble.
 func newBlocker(t *testing.T, r *rig, options objectcache.WatchOptions) *blocker {
 	b := &blocker{gate: objectcache.NewGate(objectcache.GateOptions{}), free: make(chan struct{})}
-	options.Gate, options.BlockingStreams = b.gate, blockingStreams
+	options.Gate = b.gate
 	r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 		if prefix := b.prefix.Load(); prefix != nil && strings.HasPrefix(s.Name, *prefix) {
 			<-b.free
@@ -306,7 +306,7 @@ func TestTransformEndsItsGoroutine(t *testing.T) {
 			return s
 		})
 		r.stop()
-		r.Store = newStore(t, kind, objectcache.WatchOptions{BlockingStreams: blockingStreams})
+		r.Store = newStore(t, kind, objectcache.WatchOptions{})
 		direct, err := objectcache.NewDirectStore(kind, objectcache.DirectOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -31,7 +31,6 @@ func TestTransformIsSlowerThanMaxStaleness(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
 				var calls atomic.Int32
-				of.store.BlockingStreams = blockingStreams
 				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
 					calls.Add(1)
 					time.Sleep(3 * time.Second)
@@ -72,7 +71,7 @@ func TestNoGetsBesideTransform(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 					return s
-				}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+				}), objectcache.WatchOptions{})
 				gets := r.slowOpenings(0)
 				r.run()
 				all := names(test.n)
@@ -146,7 +145,7 @@ func TestTransformFailsForManyObjects(t *testing.T) {
 				r.Store = newStore(t, resource.Secrets(clientOf(t, r.server)).WithTransform(func(*corev1.Secret) *corev1.Secret {
 					time.Sleep(3 * time.Second) // as a stream that lasts
 					return nil
-				}), objectcache.WatchOptions{BlockingStreams: blockingStreams})
+				}), objectcache.WatchOptions{})
 				var requests atomic.Int64
 				r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
 					if request.Verb == "list" || request.Verb == "watch" {

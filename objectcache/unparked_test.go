@@ -46,6 +46,14 @@ func TestWhetherStreamsAreParked(t *testing.T) {
 		config.Wrap(func(base http.RoundTripper) http.RoundTripper { return bodyHider{base} })
 		return resource.ConfigFor(config)
 	}
+	withTransport := func(config *rest.Config) *rest.Config {
+		config, err := clients.NetHTTP(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resource.ConfigFor(config)
+	}
+	const notPassed = "do not pass the transport of ConfigFor"
 	type test struct {
 		server apiserver.Options
 		config func(*rest.Config) *rest.Config
@@ -54,15 +62,16 @@ func TestWhetherStreamsAreParked(t *testing.T) {
 		why    string // part of the reason; empty if there is none
 	}
 	tests := map[string]test{
-		"parked":               {tls, resource.ConfigFor, typed(false), 3, ""},
-		"FromConfig":           {tls, same, fromConfig, 3, ""},
-		"BlockingStreams":      {tls, resource.ConfigFor, typed(true), 0, "BlockingStreams is set"},
-		"not of ConfigFor":     {tls, same, typed(false), 0, "do not pass the transport of ConfigFor"},
-		"server with HTTP/1.1": {http1, resource.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
-		"server without TLS":   {apiserver.Options{InMemory: true}, resource.ConfigFor, typed(false), 0, "does not speak HTTP/2 over TLS"},
-		"hidden body":          {tls, hiding, typed(false), 0, "a wrapper of the client's config, or its Timeout"},
-		"dynamic client":       {tls, resource.ConfigFor, ofDynamic, 0, "decodes its streams itself"},
-		"metadata client":      {tls, resource.ConfigFor, ofMetadata, 0, "decodes its streams itself"},
+		"parked":                      {tls, resource.ConfigFor, typed, 3, ""},
+		"FromConfig":                  {tls, same, fromConfig, 3, ""},
+		"with a Transport":            {tls, withTransport, typed, 0, notPassed},
+		"FromConfig with a Transport": {tls, withTransport, fromConfig, 0, notPassed},
+		"not of ConfigFor":            {tls, same, typed, 0, notPassed},
+		"server with HTTP/1.1":        {http1, resource.ConfigFor, typed, 0, "does not speak HTTP/2 over TLS"},
+		"server without TLS":          {apiserver.Options{InMemory: true}, resource.ConfigFor, typed, 0, "does not speak HTTP/2 over TLS"},
+		"hidden body":                 {tls, hiding, typed, 0, "a wrapper of the client's config, or its Timeout"},
+		"dynamic client":              {tls, resource.ConfigFor, ofDynamic, 0, "decodes its streams itself"},
+		"metadata client":             {tls, resource.ConfigFor, ofMetadata, 0, "decodes its streams itself"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -76,20 +85,17 @@ func TestWhetherStreamsAreParked(t *testing.T) {
 
 var secretsGVR = corev1.SchemeGroupVersion.WithResource("secrets")
 
-// typed returns the check of a typed client.
-func typed(blocking bool) func(*testing.T, *rest.Config, int, string) {
-	return func(t *testing.T, config *rest.Config, parked int, why string) {
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantParked(t, resource.Secrets(client), objectcache.WatchOptions{BlockingStreams: blocking}, parked, why)
+func typed(t *testing.T, config *rest.Config, parked int, why string) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
 	}
+	wantParked(t, resource.Secrets(client), parked, why)
 }
 
 func fromConfig(t *testing.T, config *rest.Config, parked int, why string) {
 	resource := resource.FromConfig[*corev1.Secret, *corev1.SecretList](config, secretsGVR)
-	wantParked(t, resource, objectcache.WatchOptions{}, parked, why)
+	wantParked(t, resource, parked, why)
 }
 
 func ofDynamic(t *testing.T, config *rest.Config, parked int, why string) {
@@ -97,7 +103,7 @@ func ofDynamic(t *testing.T, config *rest.Config, parked int, why string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantParked(t, clients.Dynamic(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
+	wantParked(t, clients.Dynamic(client, secretsGVR), parked, why)
 }
 
 func ofMetadata(t *testing.T, config *rest.Config, parked int, why string) {
@@ -105,14 +111,14 @@ func ofMetadata(t *testing.T, config *rest.Config, parked int, why string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantParked(t, clients.Metadata(client, secretsGVR), objectcache.WatchOptions{}, parked, why)
+	wantParked(t, clients.Metadata(client, secretsGVR), parked, why)
 }
 
 // wantParked checks how many of three streams are parked, and why the others are not.
-func wantParked[T cache.Object](t *testing.T, resource resource.Resource[T], options objectcache.WatchOptions, parked int, why string) {
+func wantParked[T cache.Object](t *testing.T, resource resource.Resource[T], parked int, why string) {
 	t.Helper()
-	options.Gate = objectcache.NewGate(objectcache.GateOptions{})
-	store := newStore(t, resource, options)
+	gate := objectcache.NewGate(objectcache.GateOptions{})
+	store := newStore(t, resource, objectcache.WatchOptions{Gate: gate})
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(2), ktesting.BufferLogs(true)))
 	stop := runStore(klog.NewContext(t.Context(), logger), t, store)
 	for i := range 3 {
@@ -134,7 +140,7 @@ func wantParked[T cache.Object](t *testing.T, resource resource.Resource[T], opt
 	if got := readers(); got != 3-parked {
 		t.Errorf("got %d goroutines that read streams, want %d", got, 3-parked)
 	}
-	wantReason(t, options.Gate.Status().NotParked, logText(logger), why)
+	wantReason(t, gate.Status().NotParked, logText(logger), why)
 	stop()
 	if got := store.Stats(); got.OpenStreams != 0 || got.ParkedStreams != 0 {
 		t.Errorf("in the end: got %d open streams, %d parked, want none", got.OpenStreams, got.ParkedStreams)

@@ -69,7 +69,7 @@ func TestDemandsWhereWatchesAreRefusedAfterAnOutage(t *testing.T) {
 // it has the state of the next list.
 func TestRefusalGraceOfAPolledObject(t *testing.T) {
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
-		options := objectcache.WatchOptions{Gate: s.gate, BlockingStreams: blockingStreams, RefusalGrace: 5 * time.Second}
+		options := objectcache.WatchOptions{Gate: s.gate, RefusalGrace: 5 * time.Second}
 		store := newStore(t, resource.Secrets(s.client()), options)
 		defer runStore(t.Context(), t, store)()
 		var refuse atomic.Bool

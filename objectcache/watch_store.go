@@ -147,24 +147,6 @@ type WatchOptions struct {
 	// Default: the stream of such an object ends once it has synced, because its
 	// data cannot change.
 	WatchImmutable bool
-	// BlockingStreams sends watches through client-go's transport, and reads each stream
-	// with two goroutines: one of net/http's HTTP/2 client, and one that blocks in Read.
-	// It is the way back if the HTTP/2 client of package internal/h2, or a server
-	// under it, misbehaves. The guarantees are the same, but the number of connections is
-	// not bounded: net/http dials one for each request that finds all of them full.
-	//
-	// Default: an open, quiet stream is parked, which means that it has no goroutine. That
-	// HTTP/2 client has one goroutine for each connection, which carries as many streams
-	// as the server allows, and a few goroutines of the Gate decode what is large, of the
-	// program's own types, or passes a function of WithTransform. It needs
-	// a client of a config that [resource.ConfigFor] returned, and a server that speaks
-	// HTTP/2 over TLS. A goroutine reads each stream that cannot be parked. Such are the
-	// streams of [resource.FromSource], and of a config whose WrapTransport replaces the
-	// body of the response. [Status].Parked says which streams are parked, and NotParked in
-	// the status of the [Gate] why others are not; [Stats] has the Gate of a store.
-	//
-	// The feature gate is featuregates.ParkedStreams, which is beta.
-	BlockingStreams bool
 }
 
 const (

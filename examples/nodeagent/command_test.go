@@ -93,7 +93,7 @@ func TestHelp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Agent flags:", "--config", "--kubeconfig", "--node-name", "--root-dir", "--tmpfs", "--feature-gates", "ParkedStreams=true",
+		"Agent flags:", "--config", "--kubeconfig", "--node-name", "--root-dir", "--tmpfs", "--feature-gates",
 		"Serving flags:", "--bind-address", "Demo flags:", "--once", "Logging flags:", "--logging-format", "--v ", "Global flags:",
 	} {
 		if !strings.Contains(out, want) {

@@ -174,7 +174,7 @@ func (r *running) checkReload(write func(more string)) {
 			r.Errorf("log after a mistake: got %v, want %q", line, want)
 		}
 	}
-	line := reload("bindAddress: \"0\"\nfeatureGates: {ParkedStreams: false}\n", reloaded)
+	line := reload("bindAddress: \"0\"\nfeatureGates: {ImmutableEphemeralVolumes: false}\n", reloaded)
 	if got := line["needsRestart"]; len(got.([]any)) != 2 {
 		r.Errorf("needsRestart: got %v, want bindAddress and featureGates", got)
 	}

@@ -17,6 +17,6 @@
 // blocks in Read of the body. The HTTP/2 client of this package has one goroutine for
 // each connection, and the body of a response can pass its data to a [Receiver].
 //
-// The reflectors and stores of this module use the HTTP/2 client of this package, unless
-// their option BlockingStreams is set. Their programs need none of the names here.
+// The reflectors and stores of this module use the HTTP/2 client of this package if their client
+// has the transport of resource.ConfigFor. Their programs need none of the names here.
 package h2

@@ -25,16 +25,16 @@
 // ends, the reflector decides when the next session begins, and at which version.
 //
 // A session runs on a goroutine of its own until its state is stored. Then the stream is
-// parked, if its source allows that: it has no goroutine from then on, and a few workers
-// of the Gate decode and store what comes later. With Options.Prompt, small events are
-// handled on the goroutine that reads the connection, and a [BookmarkTaker] gets bookmarks
-// there. Both must be quick: all streams of the connection wait for them.
+// parked, if its source allows that ([listwatch.Parkable]): it has no goroutine from then on,
+// and a few workers of the Gate decode and store what comes later. With Options.Prompt, small
+// events are handled on the goroutine that reads the connection, and a [BookmarkTaker] gets
+// bookmarks there. Both must be quick: all streams of the connection wait for them.
 //
 // Without Prompt a store that takes long for one object delays no other. If as many stores
 // block as there are workers, more start: one after 50 ms, and then twice as many each
 // time. So stores that block delay others by less than a second.
 //
-// A stream that cannot be parked has a goroutine that reads it. With
-// Options.BlockingStreams all have, and net/http's HTTP/2 client has another one for
-// each. The guarantees are the same.
+// [listwatch.FromREST] allows it with a client of resource.ConfigFor. A stream that cannot be
+// parked has a goroutine that reads it, and net/http's HTTP/2 client has another one for each.
+// The guarantees are the same.
 package reflector

@@ -43,7 +43,10 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &scriptedServer{t: t, bytes: b[:min(len(b), 200)], slot: newSecretSlot(), expected: newSecretSlot()}
-			startWith(t, s, acceptingSlot{s.slot, t}, reflector.Options{BlockingStreams: s.next()%2 == 0})
+			if s.next()%2 == 0 {
+				blockStreams(t)
+			}
+			startWith(t, s, acceptingSlot{s.slot, t}, reflector.Options{})
 			// An answer has at least a byte, and the longest back-off is 15 s. The longest
 			// Retry-After of the script, and a silent stream, are shorter than ten minutes.
 			after(time.Hour)

@@ -69,8 +69,8 @@ type GateStatus struct {
 	// It begins again after an answer that is another failure.
 	OutageSince time.Time
 	// NotParked is why the last stream that could not be parked has a goroutine: its
-	// client, or the server, is not one whose streams can be parked, or BlockingStreams
-	// is set. Nil if there was no such stream. That stream may have ended.
+	// client, or the server, is not one whose streams can be parked. Nil if there was no
+	// such stream. That stream may have ended.
 	NotParked error
 }
 

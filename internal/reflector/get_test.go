@@ -73,7 +73,6 @@ func (r *replaced) got() (reads, versions []string) {
 // reading runs a reflector that reads a source with GETs.
 func reading(t *testing.T, source *getter, options reflector.Options) (*rig, *replaced) {
 	store := &replaced{}
-	options.BlockingStreams = true // the rig then passes the source on as it is
 	r := startWith(t, source, store, options, (*reflector.Reflector).Read)
 	synctest.Wait()
 	return r, store
@@ -105,7 +104,7 @@ func TestGetKeepsTheVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stream := func() (listwatch.Stream, error) { return newStream(state(secret("5"), "9")...), nil }
 		source := &getter{Source: watching(stream), get: func(context.Context) (runtime.Object, error) { return secret("5"), nil }}
-		r := startWith(t, source, &replaced{}, reflector.Options{BlockingStreams: true})
+		r := startWith(t, source, &replaced{}, reflector.Options{})
 		synctest.Wait()
 		r.Read()
 		synctest.Wait()

@@ -17,15 +17,11 @@ import (
 // have their turn.
 const eventsPerTurn = 16
 
-// park lets the workers of the gate handle the stream, if the reflector parks and the
-// stream can be parked. The caller's goroutine has no part in the session any more.
+// park lets the workers of the gate handle the stream, if it can be parked. The caller's
+// goroutine has no part in the session any more.
 func (s *session) park() bool {
-	switch {
-	case s.once:
+	if s.once {
 		return false // it ends at once
-	case !s.r.parks:
-		s.r.gate.unparked.add(s.r, errBlocking)
-		return false
 	}
 	stream, ok := s.stream.(listwatch.Parkable)
 	if !ok {

@@ -32,10 +32,6 @@ type Options struct {
 	OnChange func()
 	// Gate admits every attempt. Default: a gate of its own.
 	Gate *Gate
-	// BlockingStreams keeps a goroutine for each open stream, which reads it: see WatchOptions of package
-	// objectcache. The guarantees are the same. Default: an open, quiet stream has no goroutine, if the
-	// source can do without: see [listwatch.Parkable].
-	BlockingStreams bool
 	// Prompt lets events of at most 16 KiB be handled on the goroutine that reads the connection, which saves
 	// two changes of goroutine for each. All streams of the connection wait meanwhile. So the store, OnChange
 	// and the decoder of the source must never block and never end their goroutine: they may take a lock that
@@ -72,10 +68,9 @@ type Reflector struct {
 	ended    func() // what Start was given
 
 	reason openReason     // why the next stream is opened; it belongs to the session under way, or to proceed
-	parks  bool           // parks its streams, if it can
 	prompt bool           // see Options.Prompt
-	lines  sync.WaitGroup // lines that the gate is writing for the reflector
 	left   bool           // nothing is logged for it any more; guarded by outages.mu of the gate
+	lines  sync.WaitGroup // lines that the gate is writing for the reflector
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -98,7 +93,6 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		source:   source,
 		store:    safeStore{store, newResyncer(options.ResyncPeriod)},
 		gate:     options.Gate,
-		parks:    !options.BlockingStreams,
 		prompt:   options.Prompt && options.ResyncPeriod <= 0,
 		counters: options.Counters,
 		explain:  options.Explain,

@@ -14,6 +14,15 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
+// parkable returns a source whose scripted streams can be parked, unless blockingStreams is set. A
+// Getter stays as it is.
+func parkable(source listwatch.Source) listwatch.Source {
+	if _, ok := source.(listwatch.Getter); ok || blockingStreams {
+		return source
+	}
+	return parking{source}
+}
+
 // parking is a source whose scripted streams can be parked.
 type parking struct{ listwatch.Source }
 
@@ -25,7 +34,7 @@ func (p parking) Watch(ctx context.Context, options metav1.ListOptions) (listwat
 	if _, ok := stream.(untied); !ok {
 		return stream, nil // that of a real client, which ends with its context
 	}
-	return &parkable{Stream: stream, free: true}, nil
+	return &parkedStream{Stream: stream, free: true}, nil
 }
 
 // IsWatchListSemanticsUnSupported implements the method that reflectors look for.
@@ -36,8 +45,8 @@ func (p parking) IsWatchListSemanticsUnSupported() bool {
 // untied is a stream whose context can be replaced.
 type untied interface{ endWith(context.Context) }
 
-// parkable stands for a connection: a goroutine of its own reads the stream.
-type parkable struct {
+// parkedStream stands for a connection: a goroutine of its own reads the stream.
+type parkedStream struct {
 	listwatch.Stream
 
 	wake listwatch.Waker
@@ -47,7 +56,7 @@ type parkable struct {
 	free  bool                          // Wake is due for the next one
 }
 
-func (p *parkable) Park(wake listwatch.Waker) bool {
+func (p *parkedStream) Park(wake listwatch.Waker) bool {
 	p.wake = wake
 	p.Stream.(untied).endWith(context.Background()) // only Close ends it from now on
 	if stream, ok := p.Stream.(*fakeStream); ok {   // TryNext has what has arrived
@@ -62,7 +71,7 @@ func (p *parkable) Park(wake listwatch.Waker) bool {
 
 // read reads the stream to its end. What Next does to its goroutine TryNext does to its
 // own.
-func (p *parkable) read() {
+func (p *parkedStream) read() {
 	result := func() (watch.Event, error) { goruntime.Goexit(); return watch.Event{}, nil }
 	defer func() {
 		if value := recover(); value != nil {
@@ -81,7 +90,7 @@ func (p *parkable) read() {
 	}
 }
 
-func (p *parkable) add(result func() (watch.Event, error)) {
+func (p *parkedStream) add(result func() (watch.Event, error)) {
 	p.mu.Lock()
 	p.queue = append(p.queue, result)
 	wakes := p.free
@@ -92,7 +101,7 @@ func (p *parkable) add(result func() (watch.Event, error)) {
 	}
 }
 
-func (p *parkable) TryNext() (event watch.Event, ok bool, err error) {
+func (p *parkedStream) TryNext() (event watch.Event, ok bool, err error) {
 	p.mu.Lock()
 	if len(p.queue) == 0 {
 		p.free = true

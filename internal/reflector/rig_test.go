@@ -52,17 +52,22 @@ import (
 // rig_member_test.go each of them, and the checks. clientgo_stores_rig_test.go has an API
 // server with ConfigMaps, and a consumer of client-go's queues.
 
-// blockingStreams is the option of the test that runs: a stream has a goroutine. Tests are
-// not parallel.
+// blockingStreams is set by tests whose streams have a goroutine: the rig does not make them
+// parkable. Tests are not parallel.
 var blockingStreams bool
+
+// blockStreams sets blockingStreams until the test ends.
+func blockStreams(t *testing.T) {
+	blockingStreams = true
+	t.Cleanup(func() { blockingStreams = false })
+}
 
 // parkedAndBlocking runs f as the subtests "parked" and "blocking".
 func parkedAndBlocking(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	t.Run("parked", f)
 	t.Run("blocking", func(t *testing.T) {
-		blockingStreams = true
-		defer func() { blockingStreams = false }()
+		blockStreams(t)
 		f(t)
 	})
 }
@@ -105,13 +110,8 @@ func start(t *testing.T, source listwatch.Source, options reflector.Options, bef
 // startWith is start with another store. It does not wait for the first attempt.
 func startWith(t *testing.T, source listwatch.Source, store reflector.Store, options reflector.Options, before ...func(*reflector.Reflector)) *rig {
 	t.Helper()
-	options.BlockingStreams = options.BlockingStreams || blockingStreams
-	given := source
-	if !options.BlockingStreams {
-		source = parking{source}
-	}
-	r := &rig{Reflector: reflector.New(source, store, options), gate: options.Gate}
-	if fake, ok := given.(interface{ fake() *fakeSource }); ok {
+	r := &rig{Reflector: reflector.New(parkable(source), store, options), gate: options.Gate}
+	if fake, ok := source.(interface{ fake() *fakeSource }); ok {
 		r.source = fake.fake()
 	}
 	ctx, cancel := context.WithCancel(t.Context())

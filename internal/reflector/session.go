@@ -102,7 +102,7 @@ func (s *session) getter() listwatch.Getter {
 
 // context returns the context that ends with the session, for a request.
 func (s *session) context() context.Context {
-	return s.life.context(s.r.ctx, &s.r.gate.counters, s.r.parks)
+	return s.life.context(s.r.ctx, &s.r.gate.counters)
 }
 
 // isOver reports whether the session was ended from this side.

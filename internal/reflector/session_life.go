@@ -55,16 +55,13 @@ func (l *life) cause() error {
 }
 
 // context returns the context of the session's requests, which ask for a stream that can
-// be parked if parks is set. A parked session has none until it sends a request again.
-func (l *life) context(parent context.Context, counters *h2.Counters, parks bool) context.Context {
+// be parked. A parked session has none until it sends a request again.
+func (l *life) context(parent context.Context, counters *h2.Counters) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.requests == nil {
 		ctx := h2.WithCounters(redact.Context(parent), counters)
-		if parks {
-			ctx = h2.WithParking(ctx)
-		}
-		ctx, cancel := context.WithCancelCause(ctx)
+		ctx, cancel := context.WithCancelCause(h2.WithParking(ctx))
 		l.requests = &requests{ctx, cancel}
 		if l.ended != nil {
 			cancel(l.ended)

@@ -30,7 +30,7 @@ type Status struct {
 	// the store since, it is the time of that list. Zero while a stream delivers the changes, once a Read is
 	// done, and before the first state without a call of Follow or Read.
 	NotUpdatedSince time.Time
-	// Parked is set while that stream has no goroutine: see Options.BlockingStreams.
+	// Parked is set while that stream has no goroutine: see the documentation of the package.
 	Parked bool
 	// Polled is set while lists work, and the watches after them do not. The selection is then listed again
 	// at the pace of the back-off, and LastError is that of the watch.

@@ -56,7 +56,7 @@ func TestObjectIsFreedAfterTheEnd(t *testing.T) {
 			go func() { // the stack of which is gone before the collection
 				defer close(done)
 				slot := storetest.NewSlot[*corev1.Secret](key)
-				r := reflector.New(freeable{freed}, slot, reflector.Options{BlockingStreams: blockingStreams, Gate: gate})
+				r := reflector.New(parkable(freeable{freed}), slot, reflector.Options{Gate: gate})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				r.Run(ctx)

@@ -124,7 +124,7 @@ func testOneReader(t *testing.T) {
 	stream.ctx = t.Context()
 	slot := storetest.NewSlot[*corev1.Secret](key)
 	source := watching(func() (listwatch.Stream, error) { return stream, nil })
-	r := reflector.New(source, slot, reflector.Options{BlockingStreams: true})
+	r := reflector.New(source, slot, reflector.Options{})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -157,12 +157,13 @@ func goroutinesInBubble() int {
 
 // An open stream that is not parked needs one goroutine.
 func TestOneGoroutineForAStream(t *testing.T) {
+	blockStreams(t)
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100
 		before := goroutinesInBubble()
 		gate := reflector.NewGate(reflector.GateOptions{})
 		for range n {
-			start(t, watching(opens(append(state(secret("5"), "7"), event(watch.Modified, secret("9")))...)), reflector.Options{Gate: gate, BlockingStreams: true})
+			start(t, watching(opens(append(state(secret("5"), "7"), event(watch.Modified, secret("9")))...)), reflector.Options{Gate: gate})
 		}
 		for _, pause := range []time.Duration{time.Second, time.Minute} {
 			after(pause)

@@ -10,12 +10,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-var (
-	// errDecodes is why a stream that is not [listwatch.Parkable] is not parked.
-	errDecodes = errors.New("the client decodes its streams itself, as dynamic and metadata clients do")
-	// errBlocking is why a stream is not parked that could be.
-	errBlocking = errors.New("BlockingStreams is set")
-)
+// errDecodes is why a stream that is not [listwatch.Parkable] is not parked.
+var errDecodes = errors.New("the client decodes its streams itself, as dynamic and metadata clients do")
 
 // unparked is why streams of a gate are not parked.
 type unparked struct {

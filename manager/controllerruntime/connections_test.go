@@ -63,7 +63,6 @@ func TestEndedCacheLeavesNoConnection(t *testing.T) {
 	}{
 		"unused":            {use: func(*testing.T, cache.Cache) {}},
 		"a Get":             {use: getOne},
-		"blocking streams":  {options: controllerruntime.CacheOptions{BlockingStreams: true}, use: getOne},
 		"HTTP/1.1":          {server: apiserver.Options{DisableHTTP2: true}, use: getOne},
 		"of the stock":      {use: getConfigMap},
 		"both, and a List":  {options: controllerruntime.CacheOptions{LiveList: true}, use: listAll},

@@ -10,13 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/component-base/featuregate"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/refwatch/refwatch/featuregates"
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
@@ -49,11 +47,13 @@ func managerOfSelected(config *rest.Config, scheme *runtime.Scheme) (manager.Man
 	return mgr, err
 }
 
-// cacheOptions returns the options of docs/guides for a program with feature gates.
-func cacheOptions(gate featuregate.FeatureGate) controllerruntime.CacheOptions {
-	return controllerruntime.CacheOptions{
-		BlockingStreams: !featuregates.Enabled(gate, featuregates.ParkedStreams),
+// overNetHTTP is a NewCache whose streams use the transport of the manager's client.
+func overNetHTTP(config *rest.Config, options cache.Options) (cache.Cache, error) {
+	config = &rest.Config{
+		Host: config.Host, UserAgent: config.UserAgent, QPS: config.QPS, Burst: config.Burst,
+		Transport: options.HTTPClient.Transport,
 	}
+	return controllerruntime.NewCache(controllerruntime.CacheOptions{})(config, options)
 }
 
 // observe adds the readiness check of docs/guides.
@@ -81,12 +81,10 @@ func Example_guides() {
 			fmt.Println(observe(mgr))
 		}
 	}
-	fmt.Println("BlockingStreams:", cacheOptions(nil).BlockingStreams)
 	// Output:
 	// false
 	// true
 	// <nil>
 	// true
 	// <nil>
-	// BlockingStreams: false
 }

@@ -53,10 +53,6 @@ type CacheOptions struct {
 	// the namespaces that cache.Options have, one after the other, with their selectors and
 	// transforms, also for the kinds of Selected. It needs the permission to list the kind there.
 	LiveList bool
-	// BlockingStreams gives the streams back to client-go's transport, with two
-	// goroutines for each: see objectcache.WatchOptions. Default: an open, quiet stream
-	// has no goroutine.
-	BlockingStreams bool
 	// Gate bounds how many streams are being opened at a time. Pass the one of other
 	// stores that reach the same server as the same user. Default: a Gate of its own.
 	Gate *objectcache.Gate

@@ -10,31 +10,53 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/refwatch/refwatch/manager/controllerruntime"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
 
-// The streams of all kinds of reads are parked, unless the option is set.
+// The streams of all kinds of reads are parked, unless the config has a Transport.
 func TestStreamsAreParked(t *testing.T) {
 	metadata := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}
+	newCaches := map[string]cache.NewCacheFunc{
+		"parked":        controllerruntime.NewCache(controllerruntime.CacheOptions{}),
+		"over net-http": overNetHTTP,
+	}
 	for name, object := range map[string]client.Object{"typed": &corev1.Secret{}, "metadata": metadata} {
-		for _, blocking := range []bool{false, true} {
-			options := controllerruntime.CacheOptions{BlockingStreams: blocking}
-			t.Run(name, func(t *testing.T) {
-				inBubble(t, options, cache.Options{}, func(t *testing.T, r *rig) {
-					r.create("tls", "0")
-					if err := r.cache.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: "tls"}, object); err != nil {
-						t.Fatal(err)
-					}
-					r.update("tls", "1")
-					if got := streamReaders(); (got > 0) != blocking {
-						t.Errorf("BlockingStreams %v: got %d goroutines that read streams", blocking, got)
-					}
+		for how, newCache := range newCaches {
+			t.Run(name+", "+how, func(t *testing.T) {
+				onServer(t, func(t *testing.T, server *apiserver.Server) {
+					testStreams(t, server, newCache, object, how == "parked")
 				})
 			})
 		}
+	}
+}
+
+func testStreams(t *testing.T, server *apiserver.Server, newCache cache.NewCacheFunc, object client.Object, parked bool) {
+	httpClient, err := rest.HTTPClientFor(server.Config()) // as cluster.New does
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := newCache(server.Config(), cache.Options{HTTPClient: httpClient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, server: server, client: server.Client(), cache: made}
+	defer start(t, made)()
+	r.create("tls", "0")
+	if err := made.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: "tls"}, object); err != nil {
+		t.Fatal(err)
+	}
+	r.update("tls", "1")
+	if got := streamReaders(); (got == 0) != parked {
+		t.Errorf("got %d goroutines that read streams, want none if they are parked: %v", got, parked)
+	}
+	if got := r.streams(); got != 1 {
+		t.Errorf("got %d streams, want one", got)
 	}
 }
 

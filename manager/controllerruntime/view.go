@@ -106,9 +106,8 @@ func (c *Cache) newView(ctx context.Context, id viewID) (*view, error) {
 	}
 	v.objects = objects
 	v.store, err = objectcache.NewWatchStore(objects, objectcache.WatchOptions{
-		Gate:            c.options.Gate,
-		RefusalGrace:    time.Nanosecond, // a reconcile is repeated, so a Get need not wait for a grant
-		BlockingStreams: c.options.BlockingStreams,
+		Gate:         c.options.Gate,
+		RefusalGrace: time.Nanosecond, // a reconcile is repeated, so a Get need not wait for a grant
 	})
 	if err != nil {
 		return nil, err

@@ -28,13 +28,15 @@ import (
 //     a connection, and long ones would block other calls of the program.
 //   - The watches of stores and reflectors use a transport that opens only
 //     as many connections as they need, and its open, quiet streams have no goroutine.
-//     The option BlockingStreams of package objectcache, and other watches of the
-//     client, such as those of informers, use client-go's transport.
+//     Other watches of the client, such as those of informers, use client-go's transport.
 //
 // If config has a Transport, it is used as it is, without the transport above: its
 // connections may be shared, and its streams keep the header of the response and cannot
-// be parked. The proxy is that of config, else that of the environment. ConfigFor(nil)
-// returns nil.
+// be parked. If the transport above, or a server under it, misbehaves, a config with the
+// Host and UserAgent of the program's, and as Transport what rest.TransportFor returns for
+// that, gives the streams back to net/http.
+//
+// The proxy is that of config, else that of the environment. ConfigFor(nil) returns nil.
 //
 // The transport above is part of WrapTransport of the copy. To wrap more, call Wrap of
 // the copy, or set WrapTransport of config before: a WrapTransport that is set on the

@@ -20,8 +20,8 @@
 //     that one stream per object costs with client-go. It is no cache: it resumes no stream and counts no references.
 //   - controller-runtime: its cache for one namespace. It lists and keeps all Secrets there, with one stream.
 //   - refwatch-followed: refwatch with ten loops over Changes, in the scenario bookmarks only.
-//   - refwatch-nethttp: refwatch with BlockingStreams, whose streams net/http reads. It is measured in churn and
-//     neighbour, and in every scenario if -contenders names it.
+//   - refwatch-nethttp: refwatch with a client whose streams net/http reads. It is measured in churn and neighbour,
+//     and in every scenario if -contenders names it.
 //
 // Each measurement has a process of its own. All contenders use the same certificate, protobuf, and no limit of
 // requests per second. A round measures all of them, one after another, on the same server.

@@ -2,11 +2,13 @@
 
 // Package clients makes resources of client-go's clients that have no REST client: dynamic
 // and metadata clients, fake clientsets, and typed clients of a program's own. It shows how
-// to use [resource.FromSource], and tests use it for streams that such a client decodes.
+// to use [resource.FromSource], and tests use it for streams that such a client decodes, or
+// that net/http reads.
 package clients
 
 import (
 	"context"
+	"net/http"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +54,17 @@ func FakeSecrets(clientset kubernetes.Interface) resource.Resource[*corev1.Secre
 // Nowhere is a clientset for tests that send no request.
 func Nowhere() kubernetes.Interface {
 	return kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://nowhere.invalid"})
+}
+
+// NetHTTP returns the config of clients whose streams net/http reads, also if they are those of
+// [resource.ConfigFor]: none can be parked. They have connections of their own.
+func NetHTTP(config *rest.Config) (*rest.Config, error) {
+	config = rest.CopyConfig(config)
+	if config.Proxy == nil {
+		config.Proxy = http.ProxyFromEnvironment // the default; client-go shares no transport with a function
+	}
+	transport, err := rest.TransportFor(config)
+	return &rest.Config{Host: config.Host, UserAgent: config.UserAgent, Transport: transport}, err
 }
 
 // Dynamic is any resource, with objects that have no Go type.

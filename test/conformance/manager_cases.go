@@ -151,8 +151,7 @@ func managerChurn(s *suite) {
 
 func managerGate(s *suite) {
 	const count, limit = 20, 4
-	options, reads := s.options(), newReadCounter(limit)
-	options.Gate = reflector.NewGate(reflector.GateOptions{Opens: limit})
+	options, reads := objectcache.WatchOptions{Gate: reflector.NewGate(reflector.GateOptions{Opens: limit})}, newReadCounter(limit)
 	client := s.clientFor(reads.wrap(s.Config))
 	secrets, err := manager.NewSecrets(client, options)
 	if err != nil {

@@ -75,7 +75,7 @@ func (s *suite) reflect(source listwatch.Source, listWatch *toolscache.ListWatch
 		theirs := toolscache.NewReflector(listWatch, &corev1.Secret{}, store, 0)
 		return &runningReflector{status: func() any { return "unknown" }, stop: s.background(theirs.RunWithContext)}
 	}
-	ours := reflector.New(source, store, reflector.Options{BlockingStreams: s.engine.blocking})
+	ours := reflector.New(source, store, reflector.Options{})
 	return &runningReflector{status: func() any { return ours.Status() }, stop: s.background(ours.Run)}
 }
 

@@ -63,7 +63,7 @@ const (
 type engine struct {
 	name     string // empty: the case is about the server
 	strategy strategies
-	blocking bool // BlockingStreams
+	blocking bool // no stream can be parked
 	clientGo bool // client-go's Reflector in place of ours: the cases of reflectors only
 }
 

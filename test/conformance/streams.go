@@ -10,22 +10,30 @@ import (
 	"github.com/refwatch/refwatch/internal/h2"
 )
 
-// streaming returns a copy of config with the transport of resource.ConfigFor. The case fails if a watch is parked
-// with the engine that blocks, or cannot be parked with the other one.
+// streaming returns a copy of config with the transport of resource.ConfigFor, unless the engine blocks. The case fails
+// if a watch can be parked with the engine that blocks, or cannot with the other one.
 func (s *suite) streaming(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Wrap(func(base http.RoundTripper) http.RoundTripper { return checkedTransport{h2.New(base), s} })
+	config.Wrap(func(base http.RoundTripper) http.RoundTripper {
+		if !s.engine.blocking {
+			base = h2.New(base)
+		}
+		return checkedTransport{base, s}
+	})
 	return config
 }
 
 type checkedTransport struct {
-	*h2.Transport
+	http.RoundTripper
 
 	suite *suite
 }
 
+// WrappedRoundTripper lets client-go find the transport within.
+func (t checkedTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
+
 func (t checkedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := t.Transport.RoundTrip(request)
+	response, err := t.RoundTripper.RoundTrip(request)
 	if err != nil || response.StatusCode != http.StatusOK || !request.URL.Query().Has("watch") {
 		return response, err
 	}

@@ -72,11 +72,6 @@ func (s *suite) httpClientFor(config *rest.Config) *http.Client {
 	return httpClient
 }
 
-// options returns the options of a store that watches, with the engine of the case.
-func (s *suite) options() objectcache.WatchOptions {
-	return objectcache.WatchOptions{BlockingStreams: s.engine.blocking}
-}
-
 // storeOptions returns the options of a store with the strategy of the case.
 func (s *suite) storeOptions() objectcache.StoreOptions {
 	switch s.engine.strategy {
@@ -85,7 +80,7 @@ func (s *suite) storeOptions() objectcache.StoreOptions {
 	case direct:
 		return objectcache.DirectOptions{}
 	}
-	return s.options()
+	return objectcache.WatchOptions{}
 }
 
 // background runs f in a goroutine. The context of f ends at stop, or when the case ends. stop waits until f has

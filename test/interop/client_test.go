@@ -32,7 +32,7 @@ var (
 	refwatch = client{name: "refwatch", config: resource.ConfigFor, own: true, receives: true}
 	// reading is what remains if a wrapper of the config hides the body.
 	reading = client{name: "refwatch, Read", config: resource.ConfigFor, own: true}
-	// netHTTP is what client-go uses by itself. Stores use it with BlockingStreams.
+	// netHTTP is what client-go uses by itself.
 	netHTTP = client{name: "net/http", config: func(config *rest.Config) *rest.Config { return config }}
 )
 

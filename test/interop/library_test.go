@@ -18,6 +18,7 @@ import (
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 // secrets is how many Secrets the manager references.
@@ -73,11 +74,17 @@ func newAgent(t *testing.T, c client, front frontEnd, options frontEndOptions) *
 	a.proxy = front.start(t, options)
 	config, _ := configFor(t, a.proxy.address)
 	config.BearerToken = a.server.Config().BearerToken
+	var err error
+	if !c.own {
+		if config, err = clients.NetHTTP(config); err != nil {
+			t.Fatal(err)
+		}
+	}
 	client, err := manager.ClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.secrets, err = manager.NewSecrets(client, objectcache.WatchOptions{BlockingStreams: !c.own})
+	a.secrets, err = manager.NewSecrets(client, objectcache.WatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,8 +58,7 @@ const page = `# Interoperability
 
 - refwatch: this client, where a Receiver takes the data, as by default;
 - refwatch, Read: the same, where a goroutine reads the bodies, as where a wrapper of the config hides them;
-- net/http: client-go's own, also with ` + "`BlockingStreams`" + `. Its connections are not counted (–): it opens some for
-  each burst of streams.
+- net/http: client-go's own. Its connections are not counted (–): it opens some for each burst of streams.
 
 [A front end before the server](../troubleshooting.md#a-front-end-before-the-server) has the settings of nginx and
 HAProxy.

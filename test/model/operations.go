@@ -106,7 +106,7 @@ var operations = map[string]*operation{
 	"with transform":       {set: func(s *settings, _ Step) { s.transforms = true }},
 	"with rest-widgets":    {set: func(s *settings, _ Step) { s.restWidgets = true }},
 	"with watch-immutable": {set: func(s *settings, _ Step) { s.watch.WatchImmutable = true }},
-	"with blocking":        {set: func(s *settings, _ Step) { s.watch.BlockingStreams = true }},
+	"with blocking":        {set: func(s *settings, _ Step) { s.blocking = true }},
 	"with no-watchlist":    {set: func(s *settings, _ Step) { s.server.DisableWatchList = true }},
 	"with streams":         {set: func(s *settings, step Step) { s.server.MaxStreamsPerConnection = step.arg(0) }},
 }

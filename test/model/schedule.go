@@ -119,6 +119,7 @@ type settings struct {
 	restWidgets         bool // by a REST client of their own, which can share streams
 	ttl                 time.Duration
 	direct              bool          // each Get reads
+	blocking            bool          // net/http reads the streams, which cannot be parked
 	busy                time.Duration // between the writes of other objects; 0 is none
 	latency             time.Duration // of each response
 	size                int           // of large objects, in bytes
@@ -146,7 +147,7 @@ func (s Schedule) settings() settings {
 
 // avoidsServers reports whether all objects are read by streams that avoid a server that does not answer.
 func (s *settings) avoidsServers() bool {
-	return !s.watch.BlockingStreams && !s.server.DisableWatchList && !s.direct && s.ttl == 0
+	return !s.blocking && !s.server.DisableWatchList && !s.direct && s.ttl == 0
 }
 
 // attemptBound returns how soon each object makes its first attempt. Of many that come at once, a few do so at first,
@@ -188,7 +189,7 @@ func (s *settings) limits() history.Limits {
 	}
 	limits.PartialFailures, limits.PartialDials = limits.OutageFailures, limits.OutageDials
 	if s.objects > mostChecked {
-		if s.watch.BlockingStreams {
+		if s.blocking {
 			limits.OutageDials += 50 // net/http dials for each request, and the Gate lets 50 begin until it knows of the outage
 		}
 		if s.server.MaxStreamsPerConnection > 0 {

@@ -67,6 +67,12 @@ type Restarter interface {
 
 // newSubjects returns managers of this library, of the kinds in their order, that share one Gate and one client.
 func (s *settings) newSubjects(_ context.Context, config *rest.Config, options objectcache.WatchOptions) ([]Subject, error) {
+	if s.blocking {
+		var err error
+		if config, err = clients.NetHTTP(config); err != nil {
+			return nil, err
+		}
+	}
 	client, err := manager.ClientFor(config)
 	if err != nil {
 		return nil, err

@@ -34,6 +34,13 @@ var starters = map[string]func(*rig, strategy) *subject{
 		config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 		return newSubject(r, resource.Secrets(clientset(r, config)), s)
 	},
+	"clientset of net-http": func(r *rig, s strategy) *subject {
+		config, err := clients.NetHTTP(r.server.Config())
+		if err != nil {
+			r.Fatal(err)
+		}
+		return newSubject(r, resource.Secrets(clientset(r, resource.ConfigFor(config))), s)
+	},
 	"clientset over HTTP/1.1": func(r *rig, s strategy) *subject {
 		config := rest.CopyConfig(r.config)
 		config.NextProtos = []string{"http/1.1"}
@@ -86,7 +93,6 @@ type strategy struct {
 
 var strategies = map[string]strategy{
 	"watch":     {options: objectcache.WatchOptions{}},
-	"blocking":  {options: objectcache.WatchOptions{BlockingStreams: true}},
 	"TTL":       {options: objectcache.TTLOptions{TTL: time.Second}},
 	"direct":    {options: objectcache.DirectOptions{}},
 	"idle":      {options: objectcache.WatchOptions{IdleTimeout: time.Second, AcquireOnGet: time.Second}},

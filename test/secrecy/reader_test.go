@@ -23,6 +23,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/derived"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
 const (
@@ -53,7 +54,7 @@ var modes = map[string]struct {
 }{
 	"parked":    {options: objectcache.WatchOptions{}},
 	"JSON":      {options: objectcache.WatchOptions{}, json: true},
-	"blocking":  {options: objectcache.WatchOptions{BlockingStreams: true}, netHTTP: true},
+	"net-http":  {options: objectcache.WatchOptions{}, netHTTP: true},
 	"TTL":       {options: objectcache.TTLOptions{TTL: time.Millisecond}, netHTTP: true},
 	"direct":    {options: objectcache.DirectOptions{}, netHTTP: true},
 	"derived":   {options: objectcache.WatchOptions{}},
@@ -81,6 +82,11 @@ func (r *reader) run(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(os.Getenv(readerFolder), "kubeconfig"))
 	if err != nil {
 		return err
+	}
+	if r.mode == "net-http" {
+		if config, err = clients.NetHTTP(config); err != nil {
+			return err
+		}
 	}
 	config = resource.ConfigFor(config)
 	if modes[r.mode].json {

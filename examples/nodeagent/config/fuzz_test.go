@@ -13,7 +13,7 @@ import (
 // FuzzDecode decodes any file, validates it, and asks for its feature gates. What was decoded
 // is the same again when it is written in JSON and decoded.
 func FuzzDecode(f *testing.F) {
-	for _, text := range []string{"", "nodeName: worker\n", "tmpfs: {size: 1Gi}\n", "tmpfs: {size: -1}\n", "featureGates: {ParkedStreams: true}\n",
+	for _, text := range []string{"", "nodeName: worker\n", "tmpfs: {size: 1Gi}\n", "tmpfs: {size: -1}\n", "featureGates: {ImmutableEphemeralVolumes: true}\n",
 		"bindAddress: 127.0.0.1:1\n", "logging: {verbosity: 4}\n", "nodeName: a\nnodeName: b\n", "rootDir: &a [*a]\n", "a: &a {<<: *a}\n", "---\n---\n"} {
 		f.Add([]byte(header + text))
 		f.Add([]byte(text))

@@ -92,7 +92,7 @@ func TestValidate(t *testing.T) {
 nodeName: A B
 bindAddress: localhost
 tmpfs: {size: "0"}
-featureGates: {None: true, ParkedStreams: false}
+featureGates: {None: true, ImmutableEphemeralVolumes: false}
 logging: {format: xml, flushFrequency: -1s}
 `)
 	if err != nil {

@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
-
-	"github.com/refwatch/refwatch/objectcache"
 )
 
 // Registrar is the part of a contender that pods are registered with. No two pods reference the same Secret.
@@ -56,13 +54,13 @@ const (
 
 // Kinds are all contenders, in the order in which they are measured.
 var Kinds = []Kind{
-	{Name: Refwatch, New: newRefwatch(objectcache.WatchOptions{}), Registrar: refwatchRegistrar, StreamPerObject: true, InOutages: true},
+	{Name: Refwatch, New: newRefwatch, Registrar: refwatchRegistrar, StreamPerObject: true, InOutages: true},
 	{Name: Kubelet, New: newKubelet, Registrar: kubeletRegistrar, StreamPerObject: true, InOutages: true},
 	{Name: Informer, New: newInformer, StreamPerObject: true},
 	{Name: Floor, New: newFloor, StreamPerObject: true, InOutages: true},
 	{Name: ControllerRuntime, New: newControllerRuntime},
 	{
-		Name: RefwatchNetHTTP, New: newRefwatch(objectcache.WatchOptions{BlockingStreams: true}), Registrar: refwatchRegistrar,
+		Name: RefwatchNetHTTP, New: newRefwatchNetHTTP, Registrar: refwatchRegistrar,
 		StreamPerObject: true, InOutages: true, Special: true,
 	},
 	{Name: RefwatchFollowed, New: newRefwatchFollowed, StreamPerObject: true, Special: true},

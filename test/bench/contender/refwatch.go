@@ -11,27 +11,35 @@ import (
 
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/clients"
 )
 
-// newRefwatch returns a constructor of refwatch's manager.
-func newRefwatch(options objectcache.WatchOptions) func(context.Context, *rest.Config, string) (Contender, error) {
-	return func(ctx context.Context, config *rest.Config, _ string) (Contender, error) {
-		client, err := manager.ClientFor(config)
-		if err != nil {
-			return nil, err
-		}
-		secrets, err := manager.NewSecrets(client, options)
-		if err != nil {
-			return nil, err
-		}
-		go func() { _ = secrets.Run(ctx) }() // ends with the process
-		return secrets, nil
+// newRefwatch makes refwatch's manager.
+func newRefwatch(ctx context.Context, config *rest.Config, _ string) (Contender, error) {
+	client, err := manager.ClientFor(config)
+	if err != nil {
+		return nil, err
 	}
+	secrets, err := manager.NewSecrets(client, objectcache.WatchOptions{})
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = secrets.Run(ctx) }() // ends with the process
+	return secrets, nil
+}
+
+// newRefwatchNetHTTP makes refwatch's manager with a client whose streams net/http reads.
+func newRefwatchNetHTTP(ctx context.Context, config *rest.Config, namespace string) (Contender, error) {
+	config, err := clients.NetHTTP(config)
+	if err != nil {
+		return nil, err
+	}
+	return newRefwatch(ctx, config, namespace)
 }
 
 // newRefwatchFollowed makes refwatch's manager with ten loops over Changes, as ten controllers have.
 func newRefwatchFollowed(ctx context.Context, config *rest.Config, namespace string) (Contender, error) {
-	c, err := newRefwatch(objectcache.WatchOptions{})(ctx, config, namespace)
+	c, err := newRefwatch(ctx, config, namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,8 @@ const page = `# Conformance
 Cases that test the [promises](../promises.md), and the server behaviour that these depend on. A ✓ stands for eight
 runs: on the in-process server of ` + "`test/apiserver`" + ` and on a real kube-apiserver 1.36.3 with etcd 3.6.8, each with
 WatchList and without, in JSON and in protobuf. A – means that a case does not apply. Stores that watch run with parked
-streams, the default, and with BlockingStreams (blocking). In the column client-go, its own Reflector runs the cases; it
-may back off for seconds where ours does not. ` + "`make e2e`" + ` writes this page. ` + "`make e2e KUBERNETES=1.37`" + ` runs
+streams, the default, and with a client whose streams net/http reads (blocking). In the column client-go, its own
+Reflector runs the cases; it may back off for seconds where ours does not. ` + "`make e2e`" + ` writes this page. ` + "`make e2e KUBERNETES=1.37`" + ` runs
 the same cases on a real kube-apiserver 1.37.2 with etcd 3.7.0, and writes the same page.
 `
 

@@ -18,6 +18,7 @@ import (
 	"github.com/refwatch/refwatch/manager"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
+	"github.com/refwatch/refwatch/test/clients"
 	"github.com/refwatch/refwatch/test/e2e"
 )
 
@@ -57,7 +58,6 @@ func newRig(t *testing.T, cluster *e2e.Cluster, namespace string, config *rest.C
 	r := &rig{T: t, cluster: cluster, namespace: namespace, requests: &requests{}, timeout: timeout}
 	r.admin = e2e.Client(t, cluster.Admin())
 	r.ensureNamespace()
-	options.BlockingStreams = *blocking
 	r.client, r.store = newStore(t, r.requests.wrap(config), options)
 	r.stop = e2e.Run(t, r.store.Run)
 	t.Cleanup(r.cleanUp)
@@ -67,6 +67,12 @@ func newRig(t *testing.T, cluster *e2e.Cluster, namespace string, config *rest.C
 // newStore returns a store of Secrets, and its client.
 func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOptions) (kubernetes.Interface, *objectcache.WatchStore[*corev1.Secret]) {
 	t.Helper()
+	if *blocking {
+		var err error
+		if config, err = clients.NetHTTP(config); err != nil {
+			t.Fatal(err)
+		}
+	}
 	client, err := manager.ClientFor(config)
 	if err != nil {
 		t.Fatal(err)

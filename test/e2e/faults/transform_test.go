@@ -88,7 +88,7 @@ func (r *rig) transform(gate *objectcache.Gate) (unblock func(), at *work) {
 		delete(s.Data, "large")
 		return s
 	})
-	store, err := objectcache.NewWatchStore(kind, objectcache.WatchOptions{Gate: gate, BlockingStreams: *blocking})
+	store, err := objectcache.NewWatchStore(kind, objectcache.WatchOptions{Gate: gate})
 	if err != nil {
 		r.Fatal(err)
 	}
