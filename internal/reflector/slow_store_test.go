@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -269,12 +270,13 @@ func TestErrorsOfAStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				var calls int
-				bad := true
+				var calls atomic.Int32
+				var bad atomic.Bool
+				bad.Store(true)
 				gate := reflector.NewGate(reflector.GateOptions{})
 				stream := newStream(state(secret("5"), "7")...)
 				r := startCalling(t, watching(stream.answer, opens(state(secret("8"), "9")...)), reflector.Options{Gate: gate}, func(version string) error {
-					if calls++; bad && version == "8" {
+					if calls.Add(1); bad.Load() && version == "8" {
 						return test.err
 					}
 					return nil
@@ -291,13 +293,13 @@ func TestErrorsOfAStore(t *testing.T) {
 				if got := r.slot.Load().ResourceVersion; got != "5" || status.ResourceVersion != "7" {
 					t.Errorf("got version %q and progress to %s, want the state before, and 7", got, status.ResourceVersion)
 				}
-				if calls < 5 || calls > 60 {
-					t.Errorf("got %d attempts in a minute, want 5 to 60", calls)
+				if got := calls.Load(); got < 5 || got > 60 {
+					t.Errorf("got %d attempts in a minute, want 5 to 60", got)
 				}
 				if cause := gate.Status().Cause; cause != nil || status.Malformed > 0 || !status.RetryAfter.IsZero() {
 					t.Errorf("got an outage with %v, and %d malformed answers, want none: %+v", cause, status.Malformed, status)
 				}
-				bad = false
+				bad.Store(false)
 				after(time.Minute)
 				if got := r.Status(); got.Failures != 0 || r.slot.Load().ResourceVersion != "8" {
 					t.Errorf("in the end: got %d failures in a row, and %+v, want none, and version 8", got.Failures, r.slot.Load())
