@@ -47,7 +47,7 @@ func TestStartOnABusyEtcd(t *testing.T) {
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		var consistent atomic.Int64
 		s.answers(busyEtcd(t, &consistent))
-		names := s.references(1000, "tls")
+		names := s.references(fewer(1000), "tls")
 		time.Sleep(2 * time.Second)
 		if got := s.read(names); got != len(names) {
 			t.Errorf("read after 2 s: got %d of %d", got, len(names))

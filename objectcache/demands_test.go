@@ -157,7 +157,7 @@ func TestLiveGetsWithoutAStream(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				var callers sync.WaitGroup
-				for range 50 {
+				for range 20 {
 					callers.Go(func() {
 						for ctx.Err() == nil {
 							get, cancel := context.WithTimeout(ctx, 50*time.Millisecond)

@@ -95,8 +95,8 @@ func TestTextOfErrorsIsStable(t *testing.T) {
 		"TTL":    objectcache.TTLOptions{},
 		"direct": objectcache.DirectOptions{},
 	} {
-		if testing.Short() && strategy != "watch" {
-			continue
+		if strategy != "watch" && (raceEnabled || testing.Short()) {
+			continue // it takes long
 		}
 		for name, failing := range lasting() {
 			t.Run(strategy+"/"+name, func(t *testing.T) {

@@ -132,7 +132,7 @@ func TestThousandReaddedReferencesPause(t *testing.T) {
 			objects := 300
 			switch {
 			case raceEnabled:
-				objects = 100 // else it takes minutes
+				objects = 40 // else it takes minutes
 			case name == "body of Changes":
 				objects = 1000
 			}

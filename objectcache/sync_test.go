@@ -89,7 +89,7 @@ func TestWaitForSyncOfManyWithBadNeighbours(t *testing.T) {
 		"forbidden": {100, []string{"forbidden"}, 5 * time.Second, apierrors.IsForbidden},
 		"failing":   {100, []string{"failing"}, time.Minute, apierrors.IsInternalError},
 		"hanging":   {100, []string{"hanging"}, time.Minute, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
-		"all":       {1000, []string{"forbidden", "failing", "hanging"}, time.Minute, apierrors.IsInternalError},
+		"all":       {fewer(100) * 10, []string{"forbidden", "failing", "hanging"}, time.Minute, apierrors.IsInternalError},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
