@@ -35,11 +35,9 @@ type Status struct {
 	// Polled is set while lists work, and the watches after them do not. The selection is then listed again
 	// at the pace of the back-off, and LastError is that of the watch.
 	Polled bool
-	// AskedAt is when the source was asked for the state, until that is stored; else zero. The
-	// source may hold a request back, for instance in a rate limiter.
-	AskedAt time.Time
-	// AnsweredAt is when the source answered that request, until the state is stored; else zero.
-	AnsweredAt time.Time
+	// AskedAt is when the source was asked for the state, which it may hold back, for instance in a rate limiter.
+	// AnsweredAt is when it answered. Both are zero once the state is stored.
+	AskedAt, AnsweredAt time.Time
 	// TransformingSince is when Options.Transform was called with the object that it works with; zero
 	// if it does not work.
 	TransformingSince time.Time
