@@ -77,15 +77,17 @@ type GateStatus struct {
 // NewGate returns a gate that no reflector uses yet.
 func NewGate(options GateOptions) *Gate {
 	opens := cmp.Or(max(0, options.Opens), defaultOpens)
-	return &Gate{
+	g := &Gate{
 		name:      options.Name,
 		admission: admission.New(opens),
 		streams:   newOpenStreams(min(opens, maxVerifications)),
 		failures:  newLineLimiter(),
-		outages:   newOutages(),
+		outages:   outages{server: newLineLimiter(), resources: newLineLimiter(), levels: map[scope]int{}},
 
 		shortStreams: shortStreams{lines: newLineLimiter()},
 	}
+	g.outages.written.L = &g.outages.mu
+	return g
 }
 
 // Name returns the name from the options.

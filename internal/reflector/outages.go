@@ -17,8 +17,9 @@ import (
 type outages struct {
 	server, resources flowcontrol.PassiveRateLimiter // bound the begins at level 0
 
-	mu     sync.Mutex
-	levels map[scope]int // of the last begin
+	mu      sync.Mutex
+	written sync.Cond     // signaled when a line was written
+	levels  map[scope]int // of the last begin
 }
 
 // observer is the reflector as the observer of its member.
@@ -40,14 +41,10 @@ type scope struct {
 	resource string
 }
 
-func newOutages() outages {
-	return outages{server: newLineLimiter(), resources: newLineLimiter(), levels: map[scope]int{}}
-}
-
 // log logs a change on behalf of r, unless that has left.
 func (o *outages) log(r *Reflector, change admission.Outage) {
 	if level, ok := o.begin(r, change); ok {
-		defer r.lines.Done()
+		defer o.end(r)
 		write(r, level, change)
 	}
 }
@@ -60,17 +57,26 @@ func (o *outages) begin(r *Reflector, change admission.Outage) (level int, ok bo
 	if r.left {
 		return level, false
 	}
-	r.lines.Add(1)
+	r.lines++
 	return level, true
+}
+
+// end says that a line for r was written.
+func (o *outages) end(r *Reflector) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r.lines--
+	o.written.Broadcast()
 }
 
 // leave lets the gate log nothing more for r. It waits for the lines that are being written: none outlives its
 // reflector.
 func (o *outages) leave(r *Reflector) {
 	o.mu.Lock()
-	r.left = true
-	o.mu.Unlock()
-	r.lines.Wait()
+	defer o.mu.Unlock()
+	for r.left = true; r.lines > 0; {
+		o.written.Wait()
+	}
 }
 
 // write writes a line.

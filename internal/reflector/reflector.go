@@ -67,10 +67,10 @@ type Reflector struct {
 	ctx      context.Context
 	ended    func() // what Start was given
 
-	reason openReason     // why the next stream is opened; it belongs to the session under way, or to proceed
-	prompt bool           // see Options.Prompt
-	left   bool           // nothing is logged for it any more; guarded by outages.mu of the gate
-	lines  sync.WaitGroup // lines that the gate is writing for the reflector
+	reason openReason // why the next stream is opened; it belongs to the session under way, or to proceed
+	prompt bool       // see Options.Prompt
+	left   bool       // nothing is logged for it any more; guarded by outages.mu of the gate
+	lines  int32      // how many lines the gate is writing for it; guarded likewise
 
 	// mu guards the fields below.
 	mu      sync.Mutex

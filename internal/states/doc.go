@@ -11,7 +11,4 @@
 //     version of the object that is held.
 //   - An epoch ends when the server was rolled back (an etcd restore). An Order notices that
 //     in a read, or [Order.NewEpoch] says so. The number of the epoch never decreases.
-//
-// All readers share the object of a State and must not change it, as with client-go's
-// listers.
 package states
