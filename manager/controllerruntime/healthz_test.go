@@ -21,7 +21,6 @@ import (
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
-	"github.com/refwatch/refwatch/reflector"
 	"github.com/refwatch/refwatch/test/apiserver"
 )
 
@@ -54,7 +53,7 @@ func TestHealthz(t *testing.T) {
 		"all fail":                  {statuses{failing(outage), failing(outage)}, outage},
 		"all fail, one from memory": {statuses{missed, failing(outage)}, outage},
 		"unauthorized":              {statuses{failing(unauthorized)}, unauthorized},
-		"no answer":                 {statuses{{Phase: objectcache.PhaseSyncing}}, reflector.ErrNoAnswer},
+		"no answer":                 {statuses{{Phase: objectcache.PhaseSyncing}}, objectcache.ErrNoAnswer},
 		"a name that cannot exist":  {statuses{invalid}, nil},
 		"that first":                {statuses{invalid, failing(outage)}, outage},
 		"that last":                 {statuses{failing(outage), invalid}, outage},
