@@ -62,8 +62,8 @@ func TestTTLBadNeighboursDelayNobody(t *testing.T) {
 		bad    int           // of ten
 		first  time.Duration // until the others are read again, behind the first attempts of the bad ones
 	}{
-		"9 of 10 hang": {hang, 1000, 9, 10 * time.Second},
-		"9 of 10 fail": {fail, 200, 9, 5 * time.Second},
+		"9 of 10 hang": {hang, fewer(1000), 9, 10 * time.Second},
+		"9 of 10 fail": {fail, fewer(200), 9, 5 * time.Second},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func TestDemandsWhereWatchesAreRefused(t *testing.T) {
 	crowd(t)
 	inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 		s.refusesWatches()
-		names := s.references(300, "tls")
+		names := s.references(fewer(300), "tls")
 		time.Sleep(time.Minute)
 		for range 3 {
 			s.getLive(names[:20])
@@ -50,7 +50,7 @@ func TestDemandsWhereWatchesAreRefusedAfterAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inStorm(t, objectcache.GateOptions{}, func(t *testing.T, s *storm) {
 				s.refusesWatches()
-				names := s.references(200, "tls")
+				names := s.references(fewer(200), "tls")
 				time.Sleep(time.Minute)
 				s.answers(func(apiserver.Request) verdict { return status(outage) })
 				time.Sleep(3 * time.Minute)
