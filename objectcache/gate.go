@@ -28,9 +28,9 @@ type GateOptions struct {
 // Healthy reflectors wait for healthy ones only. A Gate opens a bounded number of streams at a time, which follows the
 // answers: fewer after a 429, more while the latency stays near its minimum. It prefers reflectors that a caller waits
 // for: they get half of the openings. A few healthy reflectors that come one by one open at once, whatever others fail
-// with. Failing reflectors queue apart. Together they make at most 20 attempts a second, and 160 more while callers wait
-// for them. Each pauses between its attempts: 0.1 s at first, 15 s later, 1.1 to 1.6 s while a caller waits, and never
-// less than the server's Retry-After, up to a minute.
+// with. Failing reflectors queue apart. Together they make at most 20 attempts a second, and 160 more while callers
+// wait for them. Each pauses between its attempts: 0.1 s at first, 15 s later, 1.1 to 1.6 s while a caller waits, and
+// never less than the server's Retry-After, up to a minute.
 //
 // An outage of the server, or of one resource (5xx, 429, 401), holds up its reflectors, and costs the server one
 // request at a time, 0.25 to 5 s apart. When one is answered, all others follow. The Gate logs when an outage begins

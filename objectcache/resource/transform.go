@@ -74,7 +74,7 @@ func (r *Resource[T]) transform(object T) (result T, err error) {
 	}
 	if result, err = r.callTransform(object); err != nil {
 		var none T
-		return none, redact.Errorf("%w: %s", ErrTransform, err) //nolint:errorlint // ErrTransform is the only cause
+		return none, redact.Errorf("%w: %s", ErrTransform, err)
 	}
 	return result, nil
 }

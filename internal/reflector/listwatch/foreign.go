@@ -144,7 +144,7 @@ func answered(err error) error {
 		known = known || errors.Unwrap(err) == nil && strings.HasPrefix(err.Error(), text)
 	}
 	if known {
-		return redact.Errorf("%w: %.300s", cache.ErrMalformed, err) //nolint:errorlint // a type may be long
+		return redact.Errorf("%w: %.300s", cache.ErrMalformed, err)
 	}
 	return err
 }
