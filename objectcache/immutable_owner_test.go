@@ -207,3 +207,32 @@ func TestNewOwnerDoesNotGetAnOlderRead(t *testing.T) {
 		stop()
 	})
 }
+
+// An immutable object is deleted while its stream is being ended. The event may still
+// arrive or not; in both cases Get returns an object that exists.
+func TestDeletionWhileUnwatching(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			burst, read := watch.NewFakeWithChanSize(10, false), watch.NewFakeWithChanSize(10, false)
+			answer(burst, "old", "5")
+			gone := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tls", UID: "old", ResourceVersion: "6"}}
+			burst.Delete(gone)
+			answer(read, "new", "9")
+			watches := []*watch.FakeWatcher{burst, read}
+			client := supported{fake.NewClientset()}
+			client.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, watch.Interface, error) {
+				w := watches[0]
+				watches = watches[1:]
+				return true, w, nil
+			})
+			store := newStore(t, clients.FakeSecrets(client), objectcache.WatchOptions{})
+			stop := runStore(t.Context(), t, store)
+			store.AddReference(namespace, "tls", "pod")
+			synctest.Wait()
+			if got, err := store.Get(t.Context(), namespace, "tls"); err != nil || got.UID != "old" && got.UID != "new" {
+				t.Errorf("got %v, %v, want the object of the first or of the second read", got, err)
+			}
+			stop()
+		})
+	}
+}

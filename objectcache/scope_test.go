@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -150,6 +151,32 @@ func TestScopeOfKeys(t *testing.T) {
 			if request.Path != "/api/v1/nodes" || request.Name != "node-1" {
 				t.Errorf("got %s %s of %q, want requests for node-1 only", request.Verb, request.Path, request.Name)
 			}
+		}
+	})
+}
+
+// A path that is served later is noticed within 15 s: a CustomResourceDefinition is often
+// installed after its controller was started.
+func TestNotServedIsNoticedLater(t *testing.T) {
+	onCustomServer(t, func(t *testing.T, server *apiserver.Server) {
+		installed := make(chan struct{})
+		server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			select {
+			case <-installed:
+				return nil
+			default:
+				return &notFound().ErrStatus
+			}
+		})
+		store := newStore(t, resource.FromConfig[*Widget, *WidgetList](server.Config(), widgets), objectcache.WatchOptions{RefusalGrace: -1})
+		defer runStore(t.Context(), t, store)()
+		store.AddReference(namespace, "one", "owner")
+		time.Sleep(time.Minute)
+		close(installed)
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		if _, err := store.Get(ctx, namespace, "one"); !apierrors.IsNotFound(err) {
+			t.Errorf("Get: got %v, want NotFound of an object", err)
 		}
 	})
 }

@@ -4,7 +4,9 @@ package objectcache_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,6 +160,36 @@ func TestTTLStatus(t *testing.T) {
 		}
 		for range r.Statuses() {
 			t.Error("no reference left: Statuses yields one")
+		}
+	})
+}
+
+// Get and DeleteReference at the same moment: an object without references is not
+// requested, and not kept.
+func TestTTLGetRacesTheLastReference(t *testing.T) {
+	inBubble(t, objectcache.TTLOptions{TTLFunc: noTTL}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		for round := range 200 {
+			r.AddReference(namespace, "tls", "pod")
+			var racing sync.WaitGroup
+			for range 4 {
+				racing.Go(func() {
+					if _, err := r.Get(t.Context(), namespace, "tls"); err != nil && !errors.Is(err, objectcache.ErrNotRegistered) {
+						t.Errorf("Get: got %v, want the object or ErrNotRegistered", err)
+					}
+				})
+			}
+			if round%2 == 0 {
+				_, _ = r.Get(t.Context(), namespace, "tls")
+			}
+			r.DeleteReference(namespace, "tls", "pod")
+			racing.Wait()
+			if _, ok := r.Status(namespace, "tls"); ok {
+				t.Fatal("after the last reference: got a status, want none")
+			}
+			if _, err := r.Get(t.Context(), namespace, "tls"); !errors.Is(err, objectcache.ErrNotRegistered) {
+				t.Fatalf("after the last reference: got %v, want ErrNotRegistered", err)
+			}
 		}
 	})
 }
