@@ -58,10 +58,10 @@ type frame struct {
 	code      http2.ErrCode
 	increment uint32
 	ping      [8]byte
-	told      bool // by sent
+	reported  bool // by sent
 }
 
-// String is the type of the frame, and what tells it from others.
+// String is the type of the frame, and what distinguishes it from others.
 func (f frame) String() string {
 	s := f.Type.String()
 	if f.StreamID != 0 {
@@ -209,8 +209,8 @@ func (s *script) sent() (texts []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.log {
-		if f := &s.log[i]; !f.told {
-			texts, f.told = append(texts, f.String()), true
+		if f := &s.log[i]; !f.reported {
+			texts, f.reported = append(texts, f.String()), true
 		}
 	}
 	return texts

@@ -31,8 +31,7 @@ func (r Resource[T]) Kind() (*kinds.Kind[T], error) {
 	}
 	return &kinds.Kind[T]{
 		Path: r.pathResource(), ClusterScoped: r.clusterScoped, HasREST: r.rest != nil, Prompt: r.isPrompt(),
-		ManagedFields: r.managedFields, Transforms: r.userTransform != nil, Immutable: r.immutable,
-		CheckGet: r.checkGet, CheckKey: r.CheckKey, RateLimit: r.rateLimitError, Source: r.sourceOf,
+		Immutable: r.immutable, CheckGet: r.checkGet, CheckKey: r.CheckKey, RateLimit: r.rateLimitError, Source: r.sourceOf,
 		Read: r.readState, Transform: r.transform, Error: r.newError, Explain: r.explained,
 	}, nil
 }

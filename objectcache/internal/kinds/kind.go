@@ -19,9 +19,7 @@ type Kind[T cache.Object] struct {
 	Path          schema.GroupVersionResource
 	ClusterScoped bool
 	HasREST       bool // it has a REST client, and no source of its own
-	Prompt        bool // no code of the program runs when an object is decoded
-	ManagedFields bool // stores keep them
-	Transforms    bool // there is a function of WithTransform
+	Prompt        bool // no code of the program runs when an object is decoded and stored
 	Immutable     func(T) bool
 	// CheckGet returns an error if the resource has a selector, which Read does not apply.
 	CheckGet func() error

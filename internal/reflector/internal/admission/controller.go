@@ -180,8 +180,8 @@ func (m *Member) Expedite() {
 	c.admitLocked(now)
 }
 
-// Leave ends the membership. Acquire returns ErrLeft from then on. Leave calls OutageChanged for what is not told yet.
-// So the caller must hold no lock that an observer takes.
+// Leave ends the membership. Acquire returns ErrLeft from then on. Leave reports the changes that are
+// not reported yet. So the caller must hold no lock that an observer takes.
 func (m *Member) Leave() {
 	tellAll(m.leave())
 }
@@ -227,7 +227,7 @@ func (c *Controller) fire() {
 	tellAll(changes)
 }
 
-// tellAll tells observers of changes.
+// tellAll reports changes to their observers.
 func tellAll(changes []change) {
 	for _, next := range changes {
 		next.observer.OutageChanged(next.outage)

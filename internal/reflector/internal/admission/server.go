@@ -40,7 +40,7 @@ type server struct {
 
 	wake     moment.Moment // when admit must run again, beside the schedule; zero for never
 	toNotify []Observer    // that an outage has begun, without a lock
-	changes  []change      // that observers are not told of yet
+	changes  []change      // that are not reported yet
 }
 
 func newServer(limit int) server {

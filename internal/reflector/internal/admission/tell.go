@@ -21,13 +21,13 @@ type Outage struct {
 	By    Kind
 }
 
-// change is an outage that an observer is to be told of.
+// change is the begin or the end of an outage, and the observer that it is reported to.
 type change struct {
 	observer Observer
 	outage   Outage
 }
 
-// takeChanges returns the changes that observers are not told of yet.
+// takeChanges returns the changes that are not reported yet, once.
 func (s *server) takeChanges() (changes []change) {
 	changes, s.changes = s.changes, nil
 	return changes
