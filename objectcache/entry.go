@@ -151,6 +151,11 @@ func (s *WatchStore[T]) viewOf(e *entry[T]) *view[T] {
 	return v
 }
 
+// hasLapsed reports whether the TTL of the state of a watch is over. Without a TTL none ever is.
+func (s *WatchStore[T]) hasLapsed(w *objectWatch[T]) bool {
+	return s.ttl != nil && (w == nil || s.nowAged() >= w.until.Load())
+}
+
 // setStateLocked makes a state the last known one of an entry.
 func (s *WatchStore[T]) setStateLocked(e *entry[T], state states.State[T]) {
 	e.immutable = s.isImmutable(state)

@@ -232,11 +232,6 @@ func (s getSource[T]) Get(ctx context.Context) (runtime.Object, error) {
 	return state.Object, nil
 }
 
-// hasLapsed reports whether the TTL of the state of a watch is over. Without a TTL none ever is.
-func (s *WatchStore[T]) hasLapsed(w *objectWatch[T]) bool {
-	return s.ttl != nil && (w == nil || s.nowAged() >= w.until.Load())
-}
-
 // freshUntil returns until when a state is served. began is when the read began that brought it.
 func (s *WatchStore[T]) freshUntil(began time.Time, state states.State[T]) int64 {
 	immutable := s.isImmutable(state)
