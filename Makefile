@@ -30,11 +30,15 @@ NORACE = WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc o
 # The tests of test/apiserver run kubectl: this one, or else the one in PATH.
 KUBECTL := _output/bin/kubectl
 
+# Their long tests skip themselves with the race detector: simulations, and processes that are started and killed.
+UNRACED = ./internal/reflector/internal/admission ./examples/nodeagent/volume
+
 # With the race detector, a package may need the ten minutes that go test grants by default, on a busy machine.
 .PHONY: test
 test: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the library's tests with the race detector
 	$(if $(RACE),,@echo "make test: $(NORACE)" >&2)
 	$(TEST_BUBBLES) -timeout 45m ./...
+	$(if $(RACE),$(GO) test $(UNRACED))
 
 .PHONY: test-short
 test-short: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the library's tests without crowds of objects and without the race detector

@@ -15,6 +15,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/network"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // deadServers is what a dial of a dead server gets.
@@ -99,7 +100,7 @@ func (b *balanced) sync() (took, down time.Duration) {
 // slow, and is no outage. The same holds when the server dies later.
 func TestOneDeadServerOfThree(t *testing.T) {
 	crowd(t)
-	if raceEnabled {
+	if testmain.Race {
 		t.Skip("TLS takes minutes: make compat runs it")
 	}
 	var usual time.Duration

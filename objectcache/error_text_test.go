@@ -27,6 +27,7 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // lasting are failings that last, also those whose answers differ each time.
@@ -95,7 +96,7 @@ func TestTextOfErrorsIsStable(t *testing.T) {
 		"TTL":    objectcache.TTLOptions{},
 		"direct": objectcache.DirectOptions{},
 	} {
-		if strategy != "watch" && (raceEnabled || testing.Short()) {
+		if strategy != "watch" && (testmain.Race || testing.Short()) {
 			continue // it takes long
 		}
 		for name, failing := range lasting() {

@@ -21,6 +21,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // Lines at level 0: each state that has a line has one for its end, and their number does not grow with the references.
@@ -154,7 +155,7 @@ func TestStreamsThatLastForAShortTime(t *testing.T) {
 	}
 	for name, begin := range tests {
 		for number, lasting := range map[int]time.Duration{1: 20 * time.Minute, 30: 2 * time.Minute, 300: time.Minute} {
-			if number > 1 && raceEnabled || number > 30 && (testing.Short() || name != "RST_STREAM") {
+			if number > 1 && testmain.Race || number > 30 && (testing.Short() || name != "RST_STREAM") {
 				continue // it takes long
 			}
 			t.Run(fmt.Sprintf("%s, %d", name, number), func(t *testing.T) {
@@ -206,7 +207,7 @@ func TestEachStateInTheLogHasAnEnd(t *testing.T) {
 		"unauthorized": failings()["unauthorized"], "not served": failings()["not served"],
 	} {
 		for _, number := range []int{1, 200} {
-			if number > 1 && (raceEnabled || testing.Short()) {
+			if number > 1 && (testmain.Race || testing.Short()) {
 				continue // it takes long
 			}
 			if number > 1 && name != "500" {

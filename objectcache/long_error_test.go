@@ -27,6 +27,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // longRefusals refuse each of many objects with a text of 16 kB. The first one is the same for all.
@@ -52,7 +53,7 @@ var longText = strings.Repeat("no Role lets you read it, ", 640)
 // served again.
 func TestLongRefusals(t *testing.T) {
 	const objects = 100
-	if crowd(t); raceEnabled {
+	if crowd(t); testmain.Race {
 		t.Skip("it takes long: make compat runs it")
 	}
 	measure := func(t *testing.T, change func(*metav1.Status, string)) (heaps map[string]uint64) {

@@ -19,6 +19,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // Loops of a program that deletes and adds a reference again and again.
@@ -131,7 +132,7 @@ func TestThousandReaddedReferencesPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			objects := 300
 			switch {
-			case raceEnabled:
+			case testmain.Race:
 				objects = 40 // else it takes minutes
 			case name == "body of Changes":
 				objects = 1000

@@ -11,6 +11,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // blockingStreams gives rigs a server and a client whose streams cannot be parked. Tests are
@@ -32,7 +33,7 @@ func parkedAndBlocking(t *testing.T, f func(*testing.T)) {
 // manyStreams keeps the streams of a test from parking under the race detector: TLS takes
 // minutes there for hundreds of streams. make compat runs all tests without it.
 func manyStreams(t *testing.T) {
-	if raceEnabled {
+	if testmain.Race {
 		blockingStreams = true
 		t.Cleanup(func() { blockingStreams = false })
 	}

@@ -2,7 +2,11 @@
 
 package objectcache_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/refwatch/refwatch/test/testmain"
+)
 
 // crowd skips a test that takes long, because of its many objects, if go test has the flag -short.
 func crowd(t *testing.T) {
@@ -18,7 +22,7 @@ func fewer(rounds int) int {
 	switch {
 	case testing.Short():
 		return (rounds + 9) / 10
-	case raceEnabled:
+	case testmain.Race:
 		return (rounds + 2) / 3
 	}
 	return rounds

@@ -57,7 +57,7 @@ func TestStatusIsWrittenOncePerCause(t *testing.T) {
 					t.Errorf("before the first answer: got %d writes, want 0", got)
 				}
 				close(held)
-				if got := set(10_000); got != 1 || conditions[0].Reason != test.reason {
+				if got := set(fewer(10_000)); got != 1 || conditions[0].Reason != test.reason {
 					t.Errorf("after it: got %d writes and %v, want 1 with the reason %s", got, conditions, test.reason)
 				}
 				r.stop()

@@ -22,6 +22,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/apiserver"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // What is promised about a function of WithTransform that blocks, although it must not, and one that ends its
@@ -105,7 +106,7 @@ func TestTransformBlocksForManyObjects(t *testing.T) {
 
 func testManyBlocked(t *testing.T, r *rig, b *blocker) {
 	n := 1000
-	if raceEnabled {
+	if testmain.Race {
 		n = 250
 	}
 	bad, others := prefixed("bad", n), names(10)

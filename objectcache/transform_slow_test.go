@@ -61,7 +61,7 @@ func TestNoGetsBesideTransform(t *testing.T) {
 	for name, test := range map[string]struct {
 		fails bool
 		n     int
-	}{"it is slow": {false, 1000}, "it fails for others": {true, 1000}, "of one object": {false, 1}} {
+	}{"it is slow": {false, fewer(1000)}, "it fails for others": {true, fewer(1000)}, "of one object": {false, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, apiserver.Options{InMemory: true}, objectcache.WatchOptions{})
@@ -154,7 +154,7 @@ func TestTransformFailsForManyObjects(t *testing.T) {
 					return nil
 				})
 				r.run()
-				bad := prefixed("bad", 1000)
+				bad := prefixed("bad", fewer(1000))
 				r.createAll(bad...)
 				r.reference(bad...)
 				time.Sleep(10 * time.Second)

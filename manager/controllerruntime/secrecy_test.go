@@ -25,6 +25,7 @@ import (
 	"github.com/refwatch/refwatch/manager/controllerruntime"
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/canary"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // quoted answers each request for Secrets with a body, while it is set.
@@ -91,7 +92,7 @@ func TestNoObjectDataInLogsAndErrors(t *testing.T) {
 							t.Errorf("%s: Get: got %v, want an error: %v", when, err, fails)
 						}
 						canaries.Check(t, when+": error of Get", canary.Print(err))
-						if !raceEnabled { // printing takes no lock
+						if !testmain.Race { // printing takes no lock
 							canaries.Check(t, when+": printed cache", canary.Print(made))
 						}
 					}

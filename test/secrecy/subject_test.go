@@ -24,6 +24,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache/derived"
 	"github.com/refwatch/refwatch/objectcache/resource"
 	"github.com/refwatch/refwatch/test/canary"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 var key = types.NamespacedName{Namespace: namespace, Name: "tls"}
@@ -140,7 +141,7 @@ func (s *subject) show(m source) {
 		}
 		return out.String()
 	}
-	if !raceEnabled { // printing its Gate takes no lock
+	if !testmain.Race { // printing its Gate takes no lock
 		s.outputs["stats"] = func() string { return canary.Print(m.Stats()) }
 	}
 }
@@ -155,7 +156,7 @@ func (s *subject) check(when string) {
 	for name, read := range s.reads {
 		canaries.Check(t, when+": error of "+name, canary.Print(read(ctx)))
 	}
-	if !raceEnabled { // printing takes no lock
+	if !testmain.Race { // printing takes no lock
 		synctest.Wait()
 		for name, value := range s.printed {
 			canaries.Check(t, when+": printed "+name, canary.Print(value))

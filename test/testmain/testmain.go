@@ -13,9 +13,13 @@ import (
 )
 
 // Run runs the tests of a package, and ends the process. It fails if a goroutine is left. It
-// drops the log without the flag -v: a failure would be hidden among hundreds of lines.
+// drops the log without the flag -v: a failure would be hidden among hundreds of lines. With the race
+// detector and with -short, a property is checked 20 times, and not 100, unless -rapid.checks is given.
 func Run(m *testing.M) {
 	flag.Parse()
+	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue && (Race || testing.Short()) {
+		_ = f.Value.Set("20")
+	}
 	if !testing.Verbose() {
 		dropLog()
 	}

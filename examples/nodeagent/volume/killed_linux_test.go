@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/refwatch/refwatch/test/reliability"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // killedScenario in the environment makes the test binary run the scenario of that name, in the root folder of
@@ -109,8 +110,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 	if os.Getenv(killedScenario) != "" {
 		os.Exit(runScenario())
 	}
-	if testing.Short() {
-		t.Skip("kills many processes: not with -short")
+	if testing.Short() || testmain.Race {
+		t.Skip("starts and kills many processes: not with -short or -race")
 	}
 	if os.Getenv(inNamespace) == "" {
 		rerunInNamespace(t) // for the mounts

@@ -19,6 +19,7 @@ import (
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/e2e"
 	"github.com/refwatch/refwatch/test/storetest"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // etcd is restored from a snapshot: versions go back. The streams' versions are now newer than the server's, or, if
@@ -83,7 +84,7 @@ func testRestore(t *testing.T, cluster *e2e.Cluster, watchList, overtaken bool) 
 
 // Ten thousand streams recover from a restore, and a new reference does not wait for them.
 func TestRestoreWithTenThousand(t *testing.T) {
-	if testing.Short() || raceDetector {
+	if testing.Short() || testmain.Race {
 		t.Skip("takes minutes, and more goroutines than the race detector supports")
 	}
 	const fault = "etcd restored"

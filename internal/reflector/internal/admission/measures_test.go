@@ -340,6 +340,7 @@ func (r *rig) untilSynced(clients []*client, bound time.Duration) float64 {
 }
 
 func TestMeasures(t *testing.T) {
+	simulation(t)
 	for _, m := range slices.Concat(measures, measuresOfRefusals) {
 		t.Run(m.scenario, func(t *testing.T) {
 			inBubble(t, 256, func(r *rig) {

@@ -28,7 +28,7 @@ func TestResume(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 32, func(r *rig) {
-				r.join(2000, "secrets", fails(admission.Refused))
+				r.join(1000, "secrets", fails(admission.Refused))
 				advance(5 * time.Minute) // more of them are queued than may begin
 				one := join(r.Controller, "secrets", nil)
 				if err := one.Acquire(r.ctx); err != nil {

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package testmain
+
+// Race reports whether the race detector is on.
+const Race = false
