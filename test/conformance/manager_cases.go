@@ -131,18 +131,20 @@ func managerWaitForSync(s *suite) {
 	}
 }
 
+// managerChurn has as many rounds as an object may be referenced again without a pause.
 func managerChurn(s *suite) {
+	const rounds, count = 4, 25
 	m := s.manager()
-	for i := range 5 {
+	for i := range count {
 		s.create(fmt.Sprint("s-", i), fmt.Sprint(i))
 	}
-	for round := range 20 {
-		for i := range 5 {
+	for round := range rounds {
+		for i := range count {
 			uid := types.UID(fmt.Sprint(round, "-", i))
-			m.RegisterPod(s.pod(uid, fmt.Sprint("s-", i), fmt.Sprint("s-", (i+1)%5)))
+			m.RegisterPod(s.pod(uid, fmt.Sprint("s-", i), fmt.Sprint("s-", (i+1)%count)))
 		}
 		s.wantObject(m, "s-0", "0")
-		for i := range 5 {
+		for i := range count {
 			m.UnregisterPod(s.pod(types.UID(fmt.Sprint(round, "-", i))))
 		}
 	}

@@ -21,13 +21,19 @@
 //	mutant event-of-an-equal-version
 //	breaks: An event at the version that was seen already is not taken for a change.
 //	tests: ./internal/states
-//	file: internal/states/slot.go
-//	-	case order > 0 && !s.replaced:
-//	+	case order >= 0 && !s.replaced:
+//	in: internal/states.Order.Event
+//	-	case order > 0:
+//	+	case order >= 0:
 //
-// The changed lines, with the lines around them that begin with a space, must be in the file once. A line
-// "run: PATTERN" selects tests, as go test's -run does, where a package has slow ones. A line "timeout: 30s" ends them
-// early, where a bug makes a test hang.
+// The line "in:" names the declaration that changes: FOLDER.NAME, or FOLDER.RECEIVER.NAME for a method, without * and
+// type parameters. The name of a constant, a variable or a type stands for its whole group in parentheses. Comments
+// before a declaration do not belong to it, and test files are not searched.
+//
+// The changed lines, with the lines around them that begin with a space, must be in the declaration once. Their
+// indentation does not count.
+//
+// A line "run: PATTERN" selects tests, as go test's -run does, where a package has slow ones. A line "timeout: 30s"
+// ends them early, where a bug makes a test hang.
 //
 // A mutant is a bug that somebody could have written, not a typing error. If it survives, a promise has no test: write
 // one, in the package that has the promise.
@@ -199,7 +205,7 @@ func (o outcome) String() string {
 		return line + strings.Join(append([]string{o.caught}, o.said...), "\n\t")
 	case errors.Is(o.err, errSurvived):
 		return line + fmt.Sprintf("SURVIVED: %s\n\tNo test of %s fails. Write one that does, for the promise that is broken: %s",
-			o.mutant.file, strings.Join(o.mutant.packages, " "), o.mutant.breaks)
+			o.mutant.in, strings.Join(o.mutant.packages, " "), o.mutant.breaks)
 	case errors.Is(o.err, errNotApplied):
 		return line + fmt.Sprintf("NOT APPLIED: %v\n\tThe source has changed: adapt the mutant in test/mutants/list, or correct its lines.", o.err)
 	case errors.Is(o.err, errNotBuilt):

@@ -4,10 +4,7 @@ package main
 
 import (
 	"embed"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -22,7 +19,7 @@ type mutant struct {
 	packages []string // whose tests must notice it, like "./cache"; all of one module
 	run      string   // the pattern of go test's -run; empty: all tests
 	timeout  string   // of go test's -timeout, for a bug that makes a test hang; empty: that of the runner
-	file     string   // the one that is changed, from the root of the repository
+	in       string   // the declaration that is changed, like "cache.Reader.Get"
 	old, new string   // whole lines
 }
 
@@ -72,8 +69,8 @@ func parse(text string) ([]mutant, error) {
 		}
 	}
 	for _, m := range mutants {
-		if m.breaks == "" || len(m.packages) == 0 || m.file == "" || m.old == m.new {
-			return nil, fmt.Errorf("mutant %s needs the lines \"breaks:\", \"tests:\" and \"file:\", and a change", m.name)
+		if m.breaks == "" || len(m.packages) == 0 || m.in == "" || m.old == m.new {
+			return nil, fmt.Errorf("mutant %s needs the lines \"breaks:\", \"tests:\" and \"in:\", and a change", m.name)
 		}
 	}
 	return mutants, nil
@@ -103,26 +100,10 @@ func (m *mutant) add(line string) error {
 		m.run = value
 	case "timeout":
 		m.timeout = value
-	case "file":
-		m.file = value
+	case "in":
+		m.in = value
 	default:
-		return fmt.Errorf("%q is none of: mutant, breaks, tests, run, timeout, file, and a line of a change", line)
+		return fmt.Errorf("%q is none of: mutant, breaks, tests, run, timeout, in, and a line of a change", line)
 	}
 	return nil
-}
-
-// errNotApplied means that a mutant does not fit the source any more.
-var errNotApplied = errors.New("the mutant does not apply")
-
-// mutated returns the changed source.
-func (m *mutant) mutated(root string) ([]byte, error) {
-	source, err := os.ReadFile(filepath.Join(root, m.file))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotApplied, err)
-	}
-	text := "\n" + string(source)
-	if found := strings.Count(text, "\n"+m.old); found != 1 {
-		return nil, fmt.Errorf("%w: its old lines are %d times in %s, and must be there once", errNotApplied, found, m.file)
-	}
-	return []byte(strings.Replace(text, "\n"+m.old, "\n"+m.new, 1)[1:]), nil
 }

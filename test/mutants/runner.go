@@ -95,7 +95,7 @@ func (r *runner) test(ctx context.Context, m mutant) outcome {
 
 // try returns the result of the tests of a mutant. Without an error one of them has failed.
 func (r *runner) try(ctx context.Context, m *mutant) (result, error) {
-	source, err := m.mutated(r.root)
+	file, source, err := m.mutated(r.root)
 	if err != nil {
 		return result{}, err
 	}
@@ -104,7 +104,7 @@ func (r *runner) try(ctx context.Context, m *mutant) (result, error) {
 		return result{}, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
-	overlay, err := writeOverlay(dir, filepath.Join(r.root, m.file), source)
+	overlay, err := writeOverlay(dir, file, source)
 	if err != nil {
 		return result{}, err
 	}

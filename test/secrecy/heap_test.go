@@ -24,6 +24,9 @@ import (
 // preemption: where one interrupts a copy, the runtime keeps the vector registers, and 16
 // bytes of a value with them, in memory of its own that a dump shows (runtime.xRegPerP).
 func TestNoCopyAfterTheLastReference(t *testing.T) {
+	if testing.Short() {
+		t.Skip("dumps the memory of many programs: not with -short")
+	}
 	for mode := range modes {
 		t.Run(mode, func(t *testing.T) {
 			var canaries canary.Canaries

@@ -41,7 +41,7 @@ func TestNoObjectDataInOutputs(t *testing.T) {
 	for _, client := range slices.Sorted(maps.Keys(starters)) {
 		for _, how := range slices.Sorted(maps.Keys(strategies)) {
 			for _, what := range slices.Sorted(maps.Keys(faults)) {
-				if runs++; !*all && runs%step != *from%step {
+				if runs++; !*all && runs%step != *from%step || testing.Short() && chosen == 10 {
 					continue
 				}
 				chosen++

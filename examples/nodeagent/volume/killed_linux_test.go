@@ -109,6 +109,9 @@ func TestKilledAtEveryStep(t *testing.T) {
 	if os.Getenv(killedScenario) != "" {
 		os.Exit(runScenario())
 	}
+	if testing.Short() {
+		t.Skip("kills many processes: not with -short")
+	}
 	if os.Getenv(inNamespace) == "" {
 		rerunInNamespace(t) // for the mounts
 		return
