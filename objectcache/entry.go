@@ -65,16 +65,16 @@ type timers struct {
 	lease *timer // nil unless a Get has acquired the object
 }
 
-// timers returns those that were started, and may have ended.
-func (e *entry[T]) timers() timers {
+// timersLocked returns those that were started, and may have ended.
+func (e *entry[T]) timersLocked() timers {
 	if e.started == nil {
 		return timers{}
 	}
 	return *e.started
 }
 
-// startable returns the timers, to start one of them.
-func (e *entry[T]) startable() *timers {
+// startableLocked returns the timers, to start one of them.
+func (e *entry[T]) startableLocked() *timers {
 	if e.started == nil {
 		e.started = &timers{}
 	}
@@ -96,9 +96,9 @@ func (e *entry[T]) newestOwnerLocked() uint64 {
 	return e.newestOwner
 }
 
-// needsOwnerRead reports whether the state may be served to a new owner only if it was read
+// needsOwnerReadLocked reports whether the state may be served to a new owner only if it was read
 // for that owner.
-func (e *entry[T]) needsOwnerRead() bool {
+func (e *entry[T]) needsOwnerReadLocked() bool {
 	return engine.NeedsOwnerRead(e.state().Synced, e.live, e.immutable)
 }
 

@@ -77,7 +77,7 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *engine.Fact
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || w.hedgeRefused || g.entry.watch.Load() != w || f.Synced && !w.isHedged() {
+	if s.stopped || w.hedgeRefused || g.entry.watch.Load() != w || f.Synced && !w.isHedgedLocked() {
 		return -1
 	}
 	now := time.Now()
@@ -108,7 +108,7 @@ func (s *WatchStore[T]) startHedgesLocked() {
 		h := s.hedges.queue[0]
 		s.dropHedgesLocked(1)
 		e, w := h.entry, h.watch
-		if s.stopped || e.waiters.Load() == 0 || e.watch.Load() != w || e.state().Synced && !w.isHedged() {
+		if s.stopped || e.waiters.Load() == 0 || e.watch.Load() != w || e.state().Synced && !w.isHedgedLocked() {
 			continue
 		}
 		h.began, h.readFor = time.Now(), e.owners.Reads

@@ -15,7 +15,7 @@ import (
 // startIdleTimerLocked starts the timer that stops the watch of an idle entry.
 func (s *WatchStore[T]) startIdleTimerLocked(e *entry[T]) {
 	e.used.And(^usedIdle)
-	e.startable().idle = s.startTimerLocked(s.options.IdleTimeout, func() time.Duration {
+	e.startableLocked().idle = s.startTimerLocked(s.options.IdleTimeout, func() time.Duration {
 		if !s.isIdleLocked(e) {
 			return s.options.IdleTimeout
 		}
@@ -26,8 +26,8 @@ func (s *WatchStore[T]) startIdleTimerLocked(e *entry[T]) {
 
 // restartIdleTimerLocked starts the timer again, with the first sync.
 func (s *WatchStore[T]) restartIdleTimerLocked(e *entry[T]) {
-	if e.timers().idle.timer.Stop() {
-		e.timers().idle.timer.Reset(s.options.IdleTimeout)
+	if e.timersLocked().idle.timer.Stop() {
+		e.timersLocked().idle.timer.Reset(s.options.IdleTimeout)
 	} else {
 		e.used.Or(usedIdle) // it fires now
 	}
@@ -57,10 +57,10 @@ func (s *WatchStore[T]) acquireLocked(key types.NamespacedName) *entry[T] {
 // startLeaseTimerLocked starts the timer that deletes the reference of LeaseOwner, if
 // there is one.
 func (s *WatchStore[T]) startLeaseTimerLocked(e *entry[T]) {
-	if !e.owners.Has(LeaseOwner) || e.timers().lease != nil {
+	if !e.owners.Has(LeaseOwner) || e.timersLocked().lease != nil {
 		return
 	}
-	e.startable().lease = s.startTimerLocked(s.options.AcquireOnGet, func() time.Duration {
+	e.startableLocked().lease = s.startTimerLocked(s.options.AcquireOnGet, func() time.Duration {
 		if e.used.And(^usedLease)&usedLease != 0 || e.waiters.Load() > 0 {
 			return s.options.AcquireOnGet
 		}

@@ -36,7 +36,7 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	}
 	defer s.publishLocked(e)
 	if w := e.watch.Load(); w != nil {
-		s.stopTimerLocked(e.timers().read)
+		s.stopTimerLocked(e.timersLocked().read)
 		s.subscribers.notify(e.key) // ReflectorChanged may not have seen the last change
 		w.readLocked()
 		return
@@ -92,9 +92,9 @@ func (w *objectWatch[T]) readLocked() {
 	if w.hedgeQueued {
 		s.dropHedgeLocked(w)
 	}
-	w.hedged, w.synced = w.isHedged(), false
+	w.hedged, w.synced = w.isHedgedLocked(), false
 	w.reflector.ReadFor(e.owners.Reads)
-	if w.upkeep = s.natureOf(e).NextRead(); w.upkeep == engine.ByRead {
+	if w.upkeep = s.natureLocked(e).NextRead(); w.upkeep == engine.ByRead {
 		w.reflector.Read()
 		s.logLocked(e, "Starting to read", nil)
 	} else {
@@ -124,8 +124,8 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	if w.hedgeQueued {
 		s.dropHedgeLocked(w)
 	}
-	s.stopTimerLocked(e.timers().idle)
-	s.stopTimerLocked(e.timers().read)
+	s.stopTimerLocked(e.timersLocked().idle)
+	s.stopTimerLocked(e.timersLocked().read)
 }
 
 // ReflectorChanged implements [reflector.Observer]: it is called after a read, an event or a
@@ -164,7 +164,7 @@ func (s *WatchStore[T]) settleLocked(e *entry[T], w *objectWatch[T], status refl
 	}
 }
 
-func (s *WatchStore[T]) natureOf(e *entry[T]) engine.Nature {
+func (s *WatchStore[T]) natureLocked(e *entry[T]) engine.Nature {
 	state := e.state()
 	return engine.Nature{OnDemand: s.ttl != nil, Known: state.Synced, Exists: state.Exists, Immutable: e.immutable}
 }
@@ -172,12 +172,12 @@ func (s *WatchStore[T]) natureOf(e *entry[T]) engine.Nature {
 // progressLocked records how far a watch has come, and returns it.
 func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status reflector.Status) engine.Progress {
 	w.recordLocked(status)
-	p := engine.Progress{Nature: s.natureOf(e), Upkeep: w.upkeep, Read: w.synced, Behind: w.synced && w.behind}
+	p := engine.Progress{Nature: s.natureLocked(e), Upkeep: w.upkeep, Read: w.synced, Behind: w.synced && w.behind}
 	if p.Read {
 		s.syncedLocked(e)
 	}
 	p.Covered = e.readFor >= e.newestOwnerLocked()
-	p.MayRead = s.ownerReadPause(e) <= 0
+	p.MayRead = s.ownerReadPauseLocked(e) <= 0
 	p.Failed = status.Failures > 0 && e.waiters.Load() == 0
 	return p
 }
@@ -204,12 +204,12 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason eng
 		s.lapseLocked(w)
 	}
 	e.live = false
-	s.stopTimerLocked(e.timers().read)
+	s.stopTimerLocked(e.timersLocked().read)
 	after := s.options.ImmutableRecheck
 	if after < 0 || reason != engine.Immutable {
 		return
 	}
-	e.startable().read = s.startTimerLocked(jittered(after), func() time.Duration {
+	e.startableLocked().read = s.startTimerLocked(jittered(after), func() time.Duration {
 		s.startLocked(e)
 		return 0
 	})
@@ -224,7 +224,7 @@ func jittered(d time.Duration) time.Duration {
 // last such reads began too shortly ago: then it returns false. Owners that come meanwhile
 // share the next one.
 func (s *WatchStore[T]) readForOwnerLocked(e *entry[T]) bool {
-	if s.ownerReadPause(e) > 0 {
+	if s.ownerReadPauseLocked(e) > 0 {
 		return false
 	}
 	e.readsUntil = max(e.readsUntil, s.now()) + demandSpacing
@@ -232,15 +232,15 @@ func (s *WatchStore[T]) readForOwnerLocked(e *entry[T]) bool {
 	return true
 }
 
-// ownerReadPause returns after how long the next read for a new owner may begin.
-func (s *WatchStore[T]) ownerReadPause(e *entry[T]) time.Duration {
+// ownerReadPauseLocked returns after how long the next read for a new owner may begin.
+func (s *WatchStore[T]) ownerReadPauseLocked(e *entry[T]) time.Duration {
 	return e.readsUntil - (ownerReads-1)*demandSpacing - s.now()
 }
 
 // readLaterLocked reads an object without a stream for a new owner as soon as that is allowed.
 func (s *WatchStore[T]) readLaterLocked(e *entry[T]) {
-	s.stopTimerLocked(e.timers().read)
-	e.startable().read = s.startTimerLocked(s.ownerReadPause(e), func() time.Duration {
+	s.stopTimerLocked(e.timersLocked().read)
+	e.startableLocked().read = s.startTimerLocked(s.ownerReadPauseLocked(e), func() time.Duration {
 		s.readForOwnerLocked(e)
 		return 0
 	})

@@ -36,8 +36,8 @@ type objectWatch[T cache.Object] struct {
 	nextHedge    time.Duration // when the next hedged read may begin, since WatchStore.base
 }
 
-// isHedged reports whether the state of a watch is from hedged reads only.
-func (w *objectWatch[T]) isHedged() bool { return w.hedged && !w.synced }
+// isHedgedLocked reports whether the state of a watch is from hedged reads only.
+func (w *objectWatch[T]) isHedgedLocked() bool { return w.hedged && !w.synced }
 
 // ReflectorName implements [reflector.Namer].
 func (w *objectWatch[T]) ReflectorName() string {
@@ -176,7 +176,7 @@ func (w *objectWatch[T]) replace(read states.State[T], version string) bool {
 	}
 	if w.mayWriteLocked() {
 		state, verdict := w.entry.order.Read(now, read, version, same)
-		if w.behind = verdict == states.Late && w.isHedged(); w.behind {
+		if w.behind = verdict == states.Late && w.isHedgedLocked(); w.behind {
 			w.entry.order.NewWriter() // the next read proves a rollback, or has the state
 		}
 		w.storeLocked(state, verdict)

@@ -117,7 +117,7 @@ func (s *WatchStore[T]) newOwnerLocked(e *entry[T]) {
 	case s.unwatchImmutable || s.ttl != nil:
 		w.reflector.ReadFor(e.owners.Reads)
 	}
-	if w != nil && s.ttl == nil && w.status().Failures > 0 && e.needsOwnerRead() {
+	if w != nil && s.ttl == nil && w.status().Failures > 0 && e.needsOwnerReadLocked() {
 		w.reflector.Expedite() // other owners may not have the object until the attempt
 	}
 	if w != nil && !w.synced {
@@ -150,7 +150,7 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 	s.entries.remove(e.key)
 	delete(s.lastCauses, e.key)
 	s.objects--
-	s.stopTimerLocked(e.timers().lease)
+	s.stopTimerLocked(e.timersLocked().lease)
 	if w := e.watch.Load(); w != nil {
 		s.keepBackoffLocked(e.key, w.reflector)
 	}
@@ -163,7 +163,7 @@ func (s *WatchStore[T]) deleteLocked(e *entry[T], owner types.UID) {
 // that remain need not wait for a read for the one that is gone.
 func (s *WatchStore[T]) ownerGoneLocked(e *entry[T], gone uint64) {
 	w := e.watch.Load()
-	if gone == 0 || w == nil || gone < e.newestOwner || !e.needsOwnerRead() {
+	if gone == 0 || w == nil || gone < e.newestOwner || !e.needsOwnerReadLocked() {
 		return
 	}
 	if before := e.newestOwner; e.newestOwnerLocked() < before {

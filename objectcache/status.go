@@ -222,7 +222,7 @@ func (s *WatchStore[T]) statusLocked(e *entry[T]) Status {
 	case engine.ByNone:
 		status.Reason = reasons[w.reason]
 	case engine.ByRead:
-		status.Reason = reasons[s.natureOf(e).WithoutStream()]
+		status.Reason = reasons[s.natureLocked(e).WithoutStream()]
 	}
 	if status.Stream == StreamNamed && stream.Polled {
 		status.Stream = StreamPolled
@@ -279,7 +279,7 @@ func notUpdatedSince(stream reflector.Status, contact time.Time) (since time.Tim
 // nextReadLocked returns when an object without a stream is read again; zero if no read is
 // planned.
 func (e *entry[T]) nextReadLocked(w *objectWatch[T]) (at time.Time) {
-	if t := e.timers().read; w.upkeep == engine.ByNone && t != nil && !t.stopped {
+	if t := e.timersLocked().read; w.upkeep == engine.ByNone && t != nil && !t.stopped {
 		at = t.at
 	}
 	return at

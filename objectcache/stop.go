@@ -30,7 +30,7 @@ func (s *WatchStore[T]) stopAllLocked() {
 	s.cancel() // before the reflectors are stopped: the program ends, and not their objects
 	for e := range s.entries.all() {
 		s.stopLocked(e, errStopping)
-		s.stopTimerLocked(e.timers().lease)
+		s.stopTimerLocked(e.timersLocked().lease)
 		e.wakeLocked()
 	}
 	for key := range s.notices {

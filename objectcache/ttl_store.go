@@ -288,8 +288,8 @@ func (s *WatchStore[T]) requestGetLocked(g *waiter[T]) {
 
 // readAfterLocked starts the read that a Get has asked for after a pause. The Get may have ended.
 func (s *WatchStore[T]) readAfterLocked(e *entry[T], pause time.Duration) {
-	s.stopTimerLocked(e.timers().read)
-	e.startable().read = s.startTimerLocked(pause, func() time.Duration {
+	s.stopTimerLocked(e.timersLocked().read)
+	e.startableLocked().read = s.startTimerLocked(pause, func() time.Duration {
 		s.startReadLocked(e)
 		return 0
 	})

@@ -54,7 +54,7 @@ type conn struct {
 	// started when err is set.
 	background sync.WaitGroup
 
-	mu         sync.Mutex
+	mu         connMutex
 	queue      bytes.Buffer     // frames that the next write includes, after those of out
 	queued     *http2.Framer    // writes to queue
 	flushing   bool             // a goroutine is about to write queue
@@ -73,7 +73,7 @@ type conn struct {
 	poisoned   bool               // the server has reset a stream with PROTOCOL_ERROR: it may reset all new ones
 	strayed    bool               // the server has sent a frame on a stream that it had ended
 	err        error              // why the connection ended; nil while it lives
-	seen       slots              // what unlock has reported
+	seen       slots              // what mu has reported
 }
 
 // slots are the slots of a connection.
@@ -108,6 +108,7 @@ func newConn(nc net.Conn, events connectionEvents, options connOptions) (*conn, 
 		state := t.ConnectionState()
 		c.tls = &state
 	}
+	c.mu.conn = c
 	c.encoder = hpack.NewEncoder(&c.block)
 	c.framer = http2.NewFramer(&c.out, bufio.NewReaderSize(nc, readBuffer))
 	c.queued = http2.NewFramer(&c.queue, nil)
@@ -187,7 +188,7 @@ func (c *conn) usedLocked() int {
 }
 
 func (c *conn) slotsLocked() slots {
-	s := slots{used: c.usedLocked(), lost: c.refusalLocked() != nil}
+	s := slots{used: c.usedLocked(), lost: c.seen.lost || c.refusalLocked() != nil} // it is lost for good
 	if c.settled {
 		s.limit = int64(c.maxStreams)
 	}
@@ -202,14 +203,13 @@ func (c *conn) reserve() bool {
 		return false
 	}
 	c.reserved++
-	c.seen.used++ // no event: the caller knows
 	return true
 }
 
 func (c *conn) release() {
 	c.mu.Lock()
 	c.reserved--
-	c.unlock()
+	c.mu.Unlock()
 }
 
 func (c *conn) taken() int {
@@ -235,7 +235,7 @@ func (c *conn) close() {
 		c.err = ended(errConnClosed)
 		c.background.Go(func() { _ = c.net.Close() })
 	}
-	c.unlock()
+	c.mu.Unlock()
 }
 
 // fail ends the connection; the reader ends its streams. TLS would write an alert first,
@@ -255,37 +255,8 @@ func (c *conn) setError(err error) {
 	if c.err == nil {
 		c.err = ended(err)
 	}
-	c.unlock()
+	c.mu.Unlock()
 }
 
 // ended is the error of the streams of a connection that err has ended.
 func ended(err error) error { return redact.Errorf("HTTP/2 connection ended: %w", err) }
-
-// unlock unlocks mu and reports how the slots have changed. The end of a stream that this
-// client has reset is no change: its slot stays taken. A connection that takes no streams
-// is closed when it has none.
-func (c *conn) unlock() {
-	before, now := c.seen, c.slotsLocked()
-	c.seen = now
-	if now.lost && len(c.streams)+c.reserved == 0 && c.err == nil {
-		c.err = errConnFinished
-		c.background.Go(func() { _ = c.net.Close() }) // TLS writes an alert before
-	}
-	events := c.events
-	c.mu.Unlock()
-
-	switch {
-	case events == nil:
-	case now.lost:
-		if !before.lost {
-			events.gone(c)
-		}
-	default:
-		if now.free() > max(before.free(), 0) {
-			events.slotFreed(c)
-		}
-		if now.used == 0 && before.used > 0 {
-			events.idle(c)
-		}
-	}
-}

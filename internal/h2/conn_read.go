@@ -143,8 +143,8 @@ func (c *conn) handle(f http2.Frame) error {
 //
 // DATA and HEADERS are ignored if this client may have reset the stream: on those up to
 // the last one that it has reset. Otherwise the server itself has ended the stream, and the
-// connection takes no new ones: the caller calls unlock. The server may have sent
-// WINDOW_UPDATE before, and servers send RST_STREAM after a response.
+// connection takes no new ones. The server may have sent WINDOW_UPDATE before, and servers send
+// RST_STREAM after a response.
 func (c *conn) streamLocked(h http2.FrameHeader) (*stream, error) {
 	if s := c.streams[h.StreamID]; s != nil {
 		return s, nil
@@ -184,7 +184,7 @@ func (c *conn) readReset(f *http2.RSTStreamFrame) error {
 	c.options.counters.reset(f.ErrCode)
 	c.poisoned = c.poisoned || f.ErrCode == http2.ErrCodeProtocol
 	notify := s.endLocked(reset)
-	c.unlock()
+	c.mu.Unlock()
 	notify()
 	return nil
 }
@@ -235,7 +235,7 @@ func (c *conn) endStreams(last uint32, err error) {
 			notify = append(notify, s.endLocked(err))
 		}
 	}
-	c.unlock()
+	c.mu.Unlock()
 	for _, f := range notify {
 		f()
 	}
@@ -251,12 +251,12 @@ func (c *conn) resetStream(h http2.FrameHeader, err error) error {
 	c.mu.Lock()
 	s, err := c.streamLocked(h)
 	if s == nil {
-		c.unlock()
+		c.mu.Unlock()
 		return err
 	}
 	notify := s.endLocked(broken)
 	c.resetLocked(s.id, broken.Code)
-	c.unlock()
+	c.mu.Unlock()
 	notify()
 	return nil
 }

@@ -44,8 +44,8 @@ type connection interface {
 	close()
 }
 
-// connectionEvents is what a connection reports to its pool. Calls come without a lock
-// of the connection held.
+// connectionEvents is what a connection reports to its pool. Calls come without conn.mu
+// held.
 type connectionEvents interface {
 	// slotFreed is called when a slot may have become free.
 	slotFreed(connection)

@@ -105,7 +105,7 @@ func (c *conn) checkAnswer() {
 		return
 	}
 	h.overdue = true
-	c.unlock()
+	c.mu.Unlock()
 }
 
 func (c *conn) awaitAnswerLocked() {
@@ -158,7 +158,7 @@ func (c *conn) pinged(data [8]byte) {
 	if c.resets.after > 0 {
 		c.pingLocked()
 	}
-	c.unlock()
+	c.mu.Unlock()
 }
 
 func pingData(n uint64) (data [8]byte) {

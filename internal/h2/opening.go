@@ -74,12 +74,12 @@ func (t *trials) begin(now time.Time) bool {
 func (p *pool) beginLocked(m *pooledConn, t *waitingOpening) *opening {
 	o := &opening{request: t.request, pooled: m, began: time.Now(), sent: t.sent + 1, from: t.from, reset: t.reset, moved: make(chan struct{})}
 	o.element = p.openings.PushBack(o)
-	p.reviewInLocked(o.patience())
+	p.reviewInLocked(o.patienceLocked())
 	return o
 }
 
-// patience is how long the opening may have no answer.
-func (o *opening) patience() time.Duration {
+// patienceLocked is how long the opening may have no answer.
+func (o *opening) patienceLocked() time.Duration {
 	if o.from != nil {
 		return movedAfter
 	}
@@ -200,12 +200,12 @@ func (p *pool) review() {
 	var probed []connection
 	for e := p.openings.Front(); e != nil; e = e.Next() {
 		o := e.Value.(*opening)
-		if rest := o.patience() - now.Sub(o.began); rest > 0 {
+		if rest := o.patienceLocked() - now.Sub(o.began); rest > 0 {
 			p.reviewInLocked(rest)
 			continue
 		}
 		m := o.pooled
-		if rest := o.patience() - now.Sub(m.answered); rest > 0 {
+		if rest := o.patienceLocked() - now.Sub(m.answered); rest > 0 {
 			p.reviewInLocked(rest)
 		} else if !m.suspect && !m.removed {
 			p.suspectLocked(m, true)

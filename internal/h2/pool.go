@@ -101,8 +101,8 @@ type acquired struct {
 	err     error
 }
 
-// serve passes an opening to whoever waits for it.
-func (t *waitingOpening) serve(o *opening) {
+// serveLocked passes an opening to whoever waits for it.
+func (t *waitingOpening) serveLocked(o *opening) {
 	if t.opening == nil {
 		t.ready <- acquired{opening: o}
 		return
@@ -111,8 +111,8 @@ func (t *waitingOpening) serve(o *opening) {
 	close(t.opening.moved)
 }
 
-// fail ends the wait. An opening that was sent goes on waiting for its answer.
-func (t *waitingOpening) fail(err error) {
+// failLocked ends the wait. An opening that was sent goes on waiting for its answer.
+func (t *waitingOpening) failLocked(err error) {
 	if t.opening == nil {
 		t.ready <- acquired{err: err}
 		return
@@ -259,7 +259,7 @@ func (p *pool) giveLocked(suspect bool) {
 		switch {
 		case m != nil:
 			p.waiting.Remove(e)
-			waiting.serve(p.beginLocked(m, waiting))
+			waiting.serveLocked(p.beginLocked(m, waiting))
 		case waiting.avoid == nil:
 			next = nil // no connection has a slot
 		}
@@ -281,7 +281,7 @@ func (p *pool) failLocked(err error) {
 		t, at := e.Value.(*waitingOpening), e
 		e = e.Next()
 		p.waiting.Remove(at)
-		if t.fail(err); t.opening == nil {
+		if t.failLocked(err); t.opening == nil {
 			failed--
 		} else { // it may be tried elsewhere again
 			p.reviewInLocked(max(0, time.Until(p.trials.next)))

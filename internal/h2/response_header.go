@@ -19,7 +19,7 @@ func (c *conn) readHeader(f *http2.MetaHeadersFrame) error {
 	c.mu.Lock()
 	s, err := c.streamLocked(f.FrameHeader)
 	if s == nil {
-		c.unlock()
+		c.mu.Unlock()
 		return err
 	}
 	opened, left := s.opened, s.left
@@ -80,7 +80,7 @@ func (s *stream) open(resp *http.Response, end bool) {
 	if end {
 		notify = s.endLocked(io.EOF)
 	}
-	c.unlock()
+	c.mu.Unlock()
 	notify()
 }
 

@@ -52,7 +52,7 @@ func (c *conn) applySettings(f *http2.SettingsFrame) error {
 	}
 	c.mu.Lock()
 	c.settled = true
-	c.unlock()
+	c.mu.Unlock()
 	return err
 }
 

@@ -45,7 +45,7 @@ func (w *waiter) wake() {
 	}
 }
 
-// endLocked ends the stream. The caller calls notify after unlock: a request that was
+// endLocked ends the stream. The caller calls notify after Unlock: a request that was
 // refused returns to a pool that knows of the free slot already, and avoids it.
 func (s *stream) endLocked(err error) (notify func()) {
 	delete(s.conn.streams, s.id)
@@ -93,6 +93,6 @@ func (s *stream) cancelLocked(err error) {
 	}
 	notify := s.endLocked(err)
 	c.resetLocked(s.id, http2.ErrCodeCancel)
-	c.unlock()
+	c.mu.Unlock()
 	notify()
 }

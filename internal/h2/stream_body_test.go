@@ -90,8 +90,9 @@ func TestReceiverMayCallTheBody(t *testing.T) {
 // The receiver is called without the lock of the connection: it may call the body, and may take long.
 func TestReceiverIsCalledWithoutTheLock(t *testing.T) {
 	c, calls := &conn{}, 0
+	c.mu.conn = c
 	s := &stream{conn: c, waiter: newWaiter(), receiver: &sink{onData: func([]byte) {
-		if calls++; !c.mu.TryLock() {
+		if calls++; !c.mu.mutex.TryLock() {
 			t.Errorf("call %d: the lock is held", calls)
 			return
 		}

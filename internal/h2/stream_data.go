@@ -27,7 +27,7 @@ func (c *conn) readData(f *http2.DataFrame) error {
 	c.creditLocked(0, c.inflow.credit(int(n), connWindow))
 	s, err := c.streamLocked(f.FrameHeader)
 	if s == nil {
-		c.unlock()
+		c.mu.Unlock()
 		return err
 	}
 	if err := s.acceptLocked(f); err != nil {
@@ -37,7 +37,7 @@ func (c *conn) readData(f *http2.DataFrame) error {
 	consumed := s.dataLocked(f.Data()) + int(n) - len(f.Data()) // padding is consumed
 	if f.StreamEnded() && !s.ended {
 		notify := s.endLocked(io.EOF)
-		c.unlock()
+		c.mu.Unlock()
 		notify()
 		return nil
 	}
