@@ -30,8 +30,8 @@ NORACE = WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc o
 # The tests of test/apiserver run kubectl: this one, or else the one in PATH.
 KUBECTL := _output/bin/kubectl
 
-# Their long tests skip themselves with the race detector: simulations, and processes that are started and killed.
-UNRACED = ./internal/reflector/internal/admission ./examples/nodeagent/volume
+# Their long tests skip themselves with the race detector: see Long in test/testmain.
+UNRACED = ./internal/reflector ./internal/reflector/internal/admission ./examples/nodeagent/volume ./test/model ./test/secrecy
 
 # With the race detector, a package may need the ten minutes that go test grants by default, on a busy machine.
 .PHONY: test

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/internal/reflector"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // The tests of this file check that members that fail delay no healthy ones.
@@ -55,6 +56,7 @@ func TestThrottledResourceDelaysNoOther(t *testing.T) {
 
 // Failing members, whatever they fail with, do not delay healthy ones.
 func TestFailingMembersDelayNoOther(t *testing.T) {
+	testmain.Long(t)
 	type test struct {
 		failing   int
 		behaviors []behavior    // in turn

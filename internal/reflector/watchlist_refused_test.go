@@ -17,6 +17,7 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // Rights are given by verb: the tests of this file refuse a list or a watch.
@@ -87,6 +88,7 @@ func listAllowedAndWatchNot(t *testing.T, err error, requests, n int) {
 
 // A caller that may neither list nor watch does not cost twice the requests.
 func TestForbiddenIsNotTwiceTheRequests(t *testing.T) {
+	testmain.Long(t)
 	type test struct {
 		err   error
 		large bool

@@ -27,6 +27,9 @@ func TestConformance(t *testing.T) {
 	})
 	for _, watchList := range []bool{true, false} {
 		for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
+			if testing.Short() && watchList == (contentType == runtime.ContentTypeJSON) {
+				continue // two of the four show most
+			}
 			setting := conformance.Setting{Server: "in-process", WatchList: watchList, ContentType: contentType}
 			t.Run(setting.Mode(), func(t *testing.T) {
 				t.Parallel()

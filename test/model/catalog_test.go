@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refwatch/refwatch/test/model"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // reaching makes each fault of the catalog meet a subject: reads, writes and time before, during and after it.
@@ -38,6 +39,7 @@ sleep 61000
 // Each fault of the catalog changes something for a subject, and breaks no promise, whether the subject reads with a
 // WatchList, with lists, or for a Get only, and whether a function of the program gets each object.
 func TestCatalog(t *testing.T) {
+	testmain.Long(t)
 	for _, f := range model.Catalog() {
 		args := map[model.Scope]string{model.OfServer: "", model.OfKind: " 0", model.OfObjects: " 0 1 2", model.OfOneServer: " 0"}[f.Scope]
 		t.Run(fmt.Sprintf("%d %s", f.Class, f.Name), func(t *testing.T) {

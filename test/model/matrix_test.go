@@ -14,6 +14,7 @@ import (
 
 	"github.com/refwatch/refwatch/test/model"
 	"github.com/refwatch/refwatch/test/reliability"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 var (
@@ -79,6 +80,7 @@ func TestFaultsNamed(t *testing.T) {
 
 // Each fault by itself, and pairs of faults, break no promise.
 func TestMatrix(t *testing.T) {
+	testmain.Long(t)
 	faults, err := faultsNamed(*only)
 	switch {
 	case err != nil:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/canary"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // After the last reference to an object, and when its connections are closed, no part of
@@ -24,9 +25,7 @@ import (
 // preemption: where one interrupts a copy, the runtime keeps the vector registers, and 16
 // bytes of a value with them, in memory of its own that a dump shows (runtime.xRegPerP).
 func TestNoCopyAfterTheLastReference(t *testing.T) {
-	if testing.Short() {
-		t.Skip("dumps the memory of many programs: not with -short")
-	}
+	testmain.Long(t)
 	for mode := range modes {
 		t.Run(mode, func(t *testing.T) {
 			var canaries canary.Canaries

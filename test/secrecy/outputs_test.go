@@ -20,6 +20,7 @@ import (
 
 	"github.com/refwatch/refwatch/test/canary"
 	"github.com/refwatch/refwatch/test/reliability"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // step is how many combinations there are for each that is run.
@@ -41,7 +42,7 @@ func TestNoObjectDataInOutputs(t *testing.T) {
 	for _, client := range slices.Sorted(maps.Keys(starters)) {
 		for _, how := range slices.Sorted(maps.Keys(strategies)) {
 			for _, what := range slices.Sorted(maps.Keys(faults)) {
-				if runs++; !*all && runs%step != *from%step || testing.Short() && chosen == 10 {
+				if runs++; !*all && runs%step != *from%step || (testing.Short() || testmain.Race) && chosen == 10 {
 					continue
 				}
 				chosen++

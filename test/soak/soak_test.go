@@ -18,7 +18,7 @@ var options = soak.Flags(soak.Options{
 // All promises hold on the in-process server while connections are cut and pods come and go.
 func TestSoak(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs for many seconds: not with -short")
+		t.Skip("takes long: not with -short")
 	}
 	server := apiserver.New(t, apiserver.Options{})
 	streams := func(context.Context) (int, error) { return server.TotalStreams(), nil }

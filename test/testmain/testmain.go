@@ -26,6 +26,15 @@ func Run(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// Long skips a test that takes seconds, and minutes with the race detector: with -short, and with the race detector.
+// make test runs the packages of such tests without the race detector as well: see UNRACED in the Makefile.
+func Long(t *testing.T) {
+	t.Helper()
+	if testing.Short() || Race {
+		t.Skip("takes long: not with -short or -race")
+	}
+}
+
 func dropLog() {
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(flags)

@@ -110,9 +110,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	if os.Getenv(killedScenario) != "" {
 		os.Exit(runScenario())
 	}
-	if testing.Short() || testmain.Race {
-		t.Skip("starts and kills many processes: not with -short or -race")
-	}
+	testmain.Long(t)
 	if os.Getenv(inNamespace) == "" {
 		rerunInNamespace(t) // for the mounts
 		return

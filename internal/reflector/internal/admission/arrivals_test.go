@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // arrivals are members that join one by one, each in the next of some kinds. One of so many is good, the others are
@@ -122,7 +123,7 @@ func (a arrivals) exceeded(r *rig) string {
 
 // Of the members that join, 50 to 95 % are bad. The good ones do not wait for them.
 func TestArrivalsBesideBadOnes(t *testing.T) {
-	simulation(t)
+	testmain.Long(t)
 	for name, bad := range faults {
 		for _, of := range []int{2, 5, 20} {
 			t.Run(fmt.Sprintf("%s, 1 of %d is good", name, of), func(t *testing.T) {
@@ -139,7 +140,7 @@ func TestArrivalsBesideBadOnes(t *testing.T) {
 
 // The same with several kinds, at any rate, and beside members of each kind that were there before.
 func TestArrivalsOfSeveralKinds(t *testing.T) {
-	simulation(t)
+	testmain.Long(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		kinds := [][]string{{"secrets"}, {"secrets", "configmaps"}, {"secrets", "configmaps", "leases"}}
 		names := slices.Sorted(maps.Keys(faults))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // measure is a number of one scenario, and the most that it may be.
@@ -340,7 +341,7 @@ func (r *rig) untilSynced(clients []*client, bound time.Duration) float64 {
 }
 
 func TestMeasures(t *testing.T) {
-	simulation(t)
+	testmain.Long(t)
 	for _, m := range slices.Concat(measures, measuresOfRefusals) {
 		t.Run(m.scenario, func(t *testing.T) {
 			inBubble(t, 256, func(r *rig) {

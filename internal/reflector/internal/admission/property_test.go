@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 const (
@@ -59,7 +60,7 @@ func drawPattern(t *rapid.T) pattern {
 // Members fail, hang and are throttled in any mixture, and callers ask for them at any rate. Once each has made an
 // attempt, a healthy new member makes its own within a bound, and the attempts per second stay within a bound.
 func TestHealthyMembersAreAdmittedWithinABound(t *testing.T) {
-	simulation(t)
+	testmain.Long(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		patterns := rapid.SliceOfN(rapid.Custom(drawPattern), 1, 6).Draw(rt, "patterns")
 		expedited := rapid.Bool().Draw(rt, "new member expedited")
