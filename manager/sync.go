@@ -56,15 +56,8 @@ func (m *Manager[T]) HasSynced(keys ...types.NamespacedName) bool {
 func (m *Manager[T]) OwnerHasSynced(owner Owner) bool { return m.haveSynced(m.References(owner)) }
 
 func (m *Manager[T]) haveSynced(keys []types.NamespacedName) bool {
-	store, ok := m.store.(interface {
-		HasSynced(namespace, name string) bool
-	})
 	return !slices.ContainsFunc(keys, func(key types.NamespacedName) bool {
-		if ok {
-			return !store.HasSynced(key.Namespace, key.Name)
-		}
-		status, _ := m.store.Status(key.Namespace, key.Name)
-		return !status.Synced
+		return !m.store.HasSynced(key.Namespace, key.Name)
 	})
 }
 

@@ -227,5 +227,8 @@ func (s *DirectStore[T]) Changes(ctx context.Context) iter.Seq2[Change[T], []typ
 // Status returns false: a DirectStore knows of no object.
 func (s *DirectStore[T]) Status(_, _ string) (Status, bool) { return Status{}, false }
 
+// HasSynced returns false: the store holds no object.
+func (s *DirectStore[T]) HasSynced(_, _ string) bool { return false }
+
 // Statuses yields nothing.
 func (s *DirectStore[T]) Statuses() iter.Seq[Status] { return func(func(Status) bool) {} }

@@ -120,9 +120,7 @@ func TestReferencesToObjectsThatCannotExistAreCounted(t *testing.T) {
 					if got := r.Stats(); got.Objects != objects || got.Absent != objects || got.References != len(owners) {
 						t.Errorf("%s: got %d objects, %d absent, %d references; want %d, %d, %d", when, got.Objects, got.Absent, got.References, objects, objects, len(owners))
 					}
-					if got := r.Store.(interface {
-						HasSynced(namespace, name string) bool
-					}).HasSynced(namespace, "My_Secret"); got != ok {
+					if got := r.HasSynced(namespace, "My_Secret"); got != ok {
 						t.Errorf("%s: HasSynced: got %t, want %t", when, got, ok)
 					}
 				}

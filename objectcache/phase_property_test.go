@@ -185,10 +185,7 @@ func (w *phaseWalk) write() string {
 func (w *phaseWalk) check() {
 	synctest.Wait()
 	status, referenced := w.Status(namespace, "tls")
-	store := w.Store.(interface {
-		HasSynced(namespace, name string) bool
-	})
-	if got := store.HasSynced(namespace, "tls"); got != status.Synced {
+	if got := w.HasSynced(namespace, "tls"); got != status.Synced {
 		w.t.Errorf("HasSynced is %v, and the status is %+v", got, status)
 	}
 	get := w.TryGet

@@ -34,6 +34,8 @@ type Store[T cache.Object] interface {
 	Changes(ctx context.Context) iter.Seq2[Change[T], []types.UID]
 	// Status returns the status of an object, and false if no owner references it.
 	Status(namespace, name string) (Status, bool)
+	// HasSynced returns Status.Synced of an object, false if no owner references it.
+	HasSynced(namespace, name string) bool
 	// Statuses yields the status of every referenced object, in no order.
 	Statuses() iter.Seq[Status]
 	// Stats returns what the store holds and has done so far.

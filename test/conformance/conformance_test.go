@@ -12,6 +12,7 @@ import (
 
 	"github.com/refwatch/refwatch/test/apiserver"
 	"github.com/refwatch/refwatch/test/conformance"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // TestConformance runs the suite on the in-process server. If CONFORMANCE_RESULTS names a file, it writes the results
@@ -27,7 +28,7 @@ func TestConformance(t *testing.T) {
 	})
 	for _, watchList := range []bool{true, false} {
 		for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
-			if testing.Short() && watchList == (contentType == runtime.ContentTypeJSON) {
+			if (testing.Short() || testmain.Race) && watchList == (contentType == runtime.ContentTypeJSON) {
 				continue // two of the four show most
 			}
 			setting := conformance.Setting{Server: "in-process", WatchList: watchList, ContentType: contentType}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/test/reliability"
+	"github.com/refwatch/refwatch/test/testmain"
 )
 
 // newRepository returns a folder with a module, and one more below it. Both have a package with a test.
@@ -96,6 +97,7 @@ var outcomeTests = map[string]struct {
 
 // TestOutcomes: a mutant that is caught, and each reason for which one is not, with what to do.
 func TestOutcomes(t *testing.T) {
+	testmain.Long(t)
 	root := newRepository(t)
 	good := mutant{
 		name: "m", breaks: "Add adds.", packages: []string{"./sum"}, run: "TestAdd", in: "sum.Add",
@@ -140,6 +142,7 @@ func TestVerbose(t *testing.T) {
 
 // TestRun: the command fails if a mutant is not caught.
 func TestRun(t *testing.T) {
+	testmain.Long(t)
 	root := newRepository(t)
 	caught := mutant{
 		name: "wrong-sum", breaks: "Add adds.", packages: []string{"./sum"}, run: "TestAdd", in: "sum.Add",
