@@ -54,25 +54,15 @@ func AddFeatureGates(gate featuregate.MutableVersionedFeatureGate) error {
 
 // Apply returns options with WatchImmutable set if ImmutableEphemeralVolumes is off in gate. If
 // options has it set, it stays set: the program's options and its gate may each switch the
-// feature off. The other options stay as they are.
+// feature off. The other options stay as they are. If gate is nil, or does not have the feature
+// because [AddFeatureGates] was not called, the feature has its default.
 func Apply(gate featuregate.FeatureGate, options objectcache.WatchOptions) objectcache.WatchOptions {
-	options.WatchImmutable = options.WatchImmutable || !Enabled(gate, ImmutableEphemeralVolumes)
-	return options
-}
-
-// Enabled reports whether the feature is on in gate. If gate is nil, or does not have
-// the feature because [AddFeatureGates] was not called, Enabled returns the default.
-// It returns false for a feature that this module does not have either.
-//
-// Enabled copies the gate: do not call it on a hot path. Unlike the method of the
-// same name, it does not panic on an unknown feature.
-func Enabled(gate featuregate.FeatureGate, name featuregate.Feature) bool {
-	if gate != nil {
-		// KnownFeatures omits features that are GA; a copy of the gate has them.
-		if _, known := gate.DeepCopy().GetAllVersioned()[name]; known {
-			return gate.Enabled(name)
-		}
+	if gate == nil {
+		return options
 	}
-	specs := versionedSpecs[name]
-	return len(specs) > 0 && specs[len(specs)-1].Default
+	// KnownFeatures omits features that are GA; a copy of the gate has them. Enabled panics on an unknown one.
+	if _, known := gate.DeepCopy().GetAllVersioned()[ImmutableEphemeralVolumes]; known && !gate.Enabled(ImmutableEphemeralVolumes) {
+		options.WatchImmutable = true
+	}
+	return options
 }

@@ -94,8 +94,8 @@ func TestAddFeatureGatesToTwoGates(t *testing.T) {
 	if first.Enabled(immutable) || !second.Enabled(immutable) {
 		t.Errorf("%s: got %t and %t, want false and true", immutable, first.Enabled(immutable), second.Enabled(immutable))
 	}
-	if !featuregates.Enabled(nil, immutable) {
-		t.Errorf("Enabled(nil) after an override elsewhere: got false, want true")
+	if !enabled(nil) {
+		t.Errorf("Apply(nil) after an override elsewhere: got false, want true")
 	}
 }
 
@@ -132,36 +132,10 @@ func TestAddFeatureGatesRefused(t *testing.T) {
 	}
 }
 
-func TestEnabled(t *testing.T) {
-	off := featuregate.NewFeatureGate()
-	add(t, off)
-	if err := off.Set(string(immutable) + "=false"); err != nil {
-		t.Fatalf("Set: got %v, want no error", err)
-	}
-	on := featuregate.NewFeatureGate()
-	add(t, on)
-	bare := featuregate.NewFeatureGate()
-
-	tests := map[string]struct {
-		gate featuregate.FeatureGate
-		name featuregate.Feature
-		want bool
-	}{
-		"no gate":                        {nil, immutable, true},
-		"gate without it":                {bare, immutable, true},
-		"gate with the default":          {on, immutable, true},
-		"gate that has it off":           {off, immutable, false},
-		"no gate, unknown feature":       {nil, "Unheard", false},
-		"neither gate nor module has it": {on, "Unheard", false},
-		"feature of the gate only, off":  {on, "AllBeta", false},
-		"feature of a gate without ours": {bare, "AllAlpha", false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := featuregates.Enabled(test.gate, test.name); got != test.want {
-				t.Errorf("Enabled(%s): got %t, want %t", test.name, got, test.want)
-			}
-		})
+// A gate without the feature has its default, and does not panic.
+func TestGateWithoutTheFeature(t *testing.T) {
+	if !enabled(featuregate.NewFeatureGate()) {
+		t.Error("got it off, want it on, its default")
 	}
 }
 
@@ -201,16 +175,9 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Enabled reports a feature of the program itself as its gate has it.
-func TestEnabledForeignFeature(t *testing.T) {
-	gate := featuregate.NewFeatureGate()
-	spec := featuregate.FeatureSpec{Default: true, PreRelease: featuregate.Beta}
-	if err := gate.Add(map[featuregate.Feature]featuregate.FeatureSpec{"Own": spec}); err != nil {
-		t.Fatalf("Add: got %v, want no error", err)
-	}
-	if !featuregates.Enabled(gate, "Own") {
-		t.Errorf("Enabled(Own): got false, want true, as in the gate")
-	}
+// enabled reports whether Apply takes the feature for one that is on.
+func enabled(gate featuregate.FeatureGate) bool {
+	return !featuregates.Apply(gate, objectcache.WatchOptions{}).WatchImmutable
 }
 
 func TestFeatureGatesFlag(t *testing.T) {
@@ -244,7 +211,7 @@ func TestFeatureGatesFlag(t *testing.T) {
 			case test.wantErr != "" && (err == nil || !strings.Contains(err.Error(), test.wantErr)):
 				t.Fatalf("Parse: got %v, want an error with %q", err, test.wantErr)
 			}
-			if got := featuregates.Enabled(gate, immutable); got != test.want {
+			if got := enabled(gate); got != test.want {
 				t.Errorf("%s: got %t, want %t", immutable, got, test.want)
 			}
 		})

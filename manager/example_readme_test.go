@@ -81,7 +81,7 @@ func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod, use fu
 
 	secrets.RegisterPod(pod) // starts a watch for each Secret that the pod names
 	wait, cancel := context.WithTimeout(ctx, 5*time.Second)
-	secret, err := secrets.Get(wait, "default", "tls")
+	secret, err := secrets.Get(wait, pod.Namespace, "tls")
 	cancel()
 	switch {
 	case err == nil:
@@ -91,7 +91,7 @@ func nodeAgent(ctx context.Context, config *rest.Config, pod *corev1.Pod, use fu
 	case apierrors.IsForbidden(err):
 		// The server refuses access. Get again later: a grant is noticed.
 	default:
-		klog.FromContext(ctx).Error(err, "The Secret did not sync in time")
+		klog.FromContext(ctx).Error(err, "The Secret could not be read")
 	}
 	secrets.UnregisterPod(pod) // the last reference to go ends the watch
 

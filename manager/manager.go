@@ -48,7 +48,10 @@ func New[T cache.Object](store objectcache.Store[T], visitPod VisitPodFunc) (*Ma
 // selects how the objects are read: with [objectcache.WatchOptions], or nil, each has a
 // list-and-watch of its own; with [objectcache.TTLOptions] it is read when a Get needs
 // it, and with [objectcache.DirectOptions] for each Get. The errors are those of
-// [objectcache.NewStore].
+// [objectcache.NewStore]. For a transform or a selector, pass a store of your own to [New]:
+//
+//	store, err := objectcache.NewStore(resource.Secrets(client).WithTransform(f), options)
+//	secrets, err := manager.New(store, manager.VisitPodSecretNames)
 func NewSecrets(client kubernetes.Interface, options objectcache.StoreOptions) (*Manager[*corev1.Secret], error) {
 	store, err := objectcache.NewStore(resource.Secrets(client), options)
 	if err != nil {

@@ -55,7 +55,8 @@ type Change[T cache.Object] struct {
 //   - Loss: a slow caller skips states, and never the newest one of an object. It
 //     delays nothing, and costs memory for the keys only.
 //   - Duplicates: a state that was read again is not yielded again. States are
-//     compared by UID, resource version and epoch. So are two absences the same state,
+//     compared by UID, resource version, and whether the server was rolled back in between.
+//     So are two absences the same state,
 //     and two refusals with the same reason (metav1.StatusReason), however often the
 //     read was attempted.
 //   - Owners: a state is yielded again for each new owner, as soon as Get would return

@@ -63,25 +63,32 @@
 //
 // # An object as it is now
 //
-// Who needs an object as it is now asks GetWithOptions with [GetOptions].Live set. That needs a
+// To read an object as it is now, call GetWithOptions with [GetOptions].Live set. That needs a
 // reference, and so a stream. Or take a [DirectStore], which has no streams and reads for each
 // Get: it needs the right to get the object.
 //
 // # Options
 //
-// The zero value of each option is its default. A negative duration is one without end: no
-// bound on an age or a wait, or never. The same holds for the packages that stand on this one.
+// The zero value of each option is its default. A negative duration sets no bound, or means never,
+// unless the option says otherwise. The same holds for the packages that stand on this one.
+//
+// # Gate
+//
+// A reflector lists and watches one object. Stores that reach one server as one user should share a
+// [Gate] ([WatchOptions].Gate). It bounds how many streams their reflectors open at a time.
 //
 // # Parked streams
 //
-// An open stream of a client of [resource.ConfigFor] can be parked, if the server speaks HTTP/2 over
-// TLS: it has no goroutine while it is quiet, where a stream of net/http has two. A store with
-// thousands of parked streams has a goroutine for each connection, which carries as many as the
-// server allows, and a few goroutines of the [Gate] decode what is large, of the program's own types,
-// or passes a function of WithTransform. A goroutine reads each stream that cannot be parked. Such are
-// those of [resource.FromSource], and of a config with a Transport, or whose WrapTransport replaces the
-// body of the response. The guarantees are the same, but net/http does not bound the number of
-// connections: it dials one for each request that finds all of them full.
+// A stream can be parked if its client is made from the config of [resource.ConfigFor], and the server
+// speaks HTTP/2 over TLS. A parked stream has no goroutine while it is quiet; a stream of net/http has
+// two. A store of parked streams has a goroutine for each connection, which carries as many streams as
+// the server allows. A few goroutines of the [Gate] decode what is large, of the program's own types,
+// or passes a function of WithTransform. A goroutine reads each stream that cannot be parked: those of
+// [resource.FromSource], and of a config with a Transport, or whose WrapTransport replaces the body of
+// the response. The guarantees are the same, but net/http does not bound the number of connections: it
+// dials one for each request that finds all of them full.
+//
+// To park no streams, pass a config with a Transport: see [resource.ConfigFor].
 //
 // [Status].Parked and [Stats].ParkedStreams say which streams are parked, and the status
 // of the [Gate], which [Stats] has, says why others are not.
@@ -89,7 +96,7 @@
 // # Permissions
 //
 // Package [github.com/refwatch/refwatch/objectcache/access] returns the least Roles for a
-// set of objects, and what the server does not allow of them.
+// set of objects.
 //
 // # Changes and status
 //

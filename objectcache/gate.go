@@ -48,10 +48,14 @@ type GateOptions struct {
 //     break or fail, all reflectors of the same resource list and watch for a time.
 //   - A Gate verifies streams that have been silent for too long.
 //
-// A Gate handles the events of parked streams that are not handled where they arrive on a few
-// goroutines, which exist while there are events and some seconds after. Otherwise it has no
-// goroutine. Make one with [NewGate]. Stores ([WatchOptions].Gate) and reflectors (Gate of
-// reflector.Options) share it. Its methods are Name, Status and Connections.
+// A Gate has a few goroutines for the events of parked streams that take long to decode. They end some seconds
+// after the last event. Otherwise it has no goroutine. Make one with [NewGate]. Stores ([WatchOptions].Gate) and
+// reflectors (Gate of reflector.Options) share it.
+//
+// Its methods are Name, Connections, which counts what became of the connections of watches, and Status. That has
+// Opening, Queued, Paused and Window (how many streams are being opened, wait for others, pause, and may be opening at
+// once), Waits (how long attempts were queued), Cause, CauseTime and OutageSince of an outage, and NotParked, why the
+// last stream that could not be parked has a goroutine.
 type Gate = reflector.Gate
 
 // NewGate returns a gate that nothing uses yet.

@@ -49,11 +49,9 @@ import (
 //   - [ErrNotRegistered]: no owner references the object.
 //   - [ErrNotSynced]: ctx ended, or the server kept refusing for longer than
 //     WatchOptions.RefusalGrace. Joined to it are the error of ctx, if it ended,
-//     and why the state is not known: the last failure, or before the first one what the next
-//     attempt waits for, that the server has not answered, or that its
-//     answer is not stored yet. So errors.Is(err,
-//     context.DeadlineExceeded) and apierrors.IsForbidden(err) can both hold. The text is the
-//     same as long as the cause is, and has nothing that changes with time: [Status] has that.
+//     and why the state is not known: the last failure, or, if there was none, what Get waits
+//     for. So errors.Is(err, context.DeadlineExceeded) and apierrors.IsForbidden(err) can both
+//     hold. The text does not change while the cause stays: [Status] has what changes with time.
 //     [ErrStale] is joined if the state is too old, [ErrNotStarted] if Run has not
 //     been called, and [resource.ErrClientLimited] if ctx ended and the client has a rate
 //     limiter of its own.
@@ -175,7 +173,8 @@ type GetOptions struct {
 	// no stream, within the limits of the [Gate]. Default: memory will do.
 	Live bool
 	// NoAcquire makes [WatchOptions].AcquireOnGet not apply: a Get of an object that has no
-	// reference then returns [ErrNotRegistered]. Default: it applies.
+	// reference then returns [ErrNotRegistered], as that of one owner must (GetFor of a manager).
+	// Default: it applies.
 	NoAcquire bool
 
 	uncounted bool // Stats does not count the Get: it is that of a WaitForSync

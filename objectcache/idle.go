@@ -46,7 +46,9 @@ func (s *WatchStore[T]) isIdleLocked(e *entry[T]) bool {
 
 // Gets of objects without references, for AcquireOnGet.
 
-// LeaseOwner is the UID that references an object for [WatchOptions].AcquireOnGet.
+// LeaseOwner is the UID that references an object because a Get has asked for it: with
+// [WatchOptions].AcquireOnGet, and in the cache of package controllerruntime. It stands among the owners in
+// [Status] and in Changes: skip it to list the owners of the program.
 const LeaseOwner types.UID = "refwatch/lease"
 
 // acquireLocked adds a reference of LeaseOwner to an object without references.

@@ -19,9 +19,9 @@ import (
 // of those that are no longer referenced: what counts calls or events never decreases. The
 // maps belong to the caller, and have all keys. It holds no object data and no names.
 type Stats struct {
-	// StreamStats is what the streams of the store do, and what its
-	// reads without streams do: those of a TTLStore or a DirectStore, those of
-	// immutable objects, and the GETs beside first reads (see WatchStore.Get).
+	// StreamStats is what the streams of the store do (OpenStreams, ParkedStreams, Opens by reason, Events by type),
+	// and its reads without streams (Reads by result): those of a TTLStore or a DirectStore, those of immutable
+	// objects, and the GETs beside first reads (see WatchStore.Get).
 	reflector.StreamStats
 
 	// Resource is the kind of the objects.
@@ -38,7 +38,8 @@ type Stats struct {
 	Gets map[GetResult]uint64
 	// FirstSync is how long objects took from their first reference, or from Run if that
 	// came later, until their state was known for the first time; in a TTLStore from the
-	// first Get. A DirectStore observes none. An object that cannot exist has none.
+	// first Get. A DirectStore observes none. An object that cannot exist has none. It is a histogram:
+	// Count, Sum, and Cumulative, which counts those that took no longer than each bound of the metric.
 	FirstSync histogram.Snapshot
 	// Gate is that of the store, which may be shared with others. Nil for a DirectStore.
 	Gate *Gate
@@ -70,7 +71,8 @@ func (s *DirectStore[T]) Stats() Stats {
 	return Stats{Resource: s.resource.Path, StreamStats: s.counters.Stats(), Gets: s.gets.snapshot()}
 }
 
-// SumStats returns the sum of the stats of several stores, as if they were one. Its maps
+// SumStats returns the sum of the stats of several stores, as if they were one, for a program that shows
+// one series for stores that come and go. Its maps
 // have all keys, also without stats. Its Resource and Gate are those of the first stats.
 func SumStats(stats ...Stats) Stats {
 	var streams reflector.Counters

@@ -110,10 +110,10 @@ type Status struct {
 	// the package. It stays set while another goroutine handles what the stream brings. It is
 	// not set for the moment between the first state and the parking.
 	Parked bool
-	// Synced is set while the state is known, to the newest owner as well: Get returns
-	// the object, or that it is absent, without waiting. In a [TTLStore] it stays set
-	// when the TTL is over, and Get waits for the next read. While it is not set, but Phase is
-	// that of a known state, Get waits for the read for a new owner, and TryGet does not.
+	// Synced is set if Get returns the object, or that it is absent, to each owner without waiting.
+	// It is not set while an object without a stream is read for a new owner: Get then waits, and
+	// TryGet returns the previous state. In a [TTLStore] it stays set when the TTL is over, and Get
+	// waits for the next read.
 	Synced bool
 	// Exists is set if the object exists in the last known state.
 	Exists bool
@@ -127,9 +127,9 @@ type Status struct {
 	// then, or the read that fails or hangs began. It is not before LastContact.
 	//
 	// It is zero while changes arrive, also by lists ([StreamPolled]), if the object needs no stream
-	// and the last read of it did not fail, and if no state is known. Streams end regularly, as a
-	// rule for a tenth of a second, and in a program with many objects there is always one. So it
-	// is also zero for the first 5 s, unless an attempt fails: neither metrics nor pages flicker.
+	// and the last read of it did not fail, and if no state is known. It also stays zero for 5 s after
+	// the regular end of a stream, unless an attempt fails: the next one opens within about 0.1 s, and
+	// metrics would flicker.
 	NotUpdatedSince time.Time
 	// ChangedAt is when the known state came to this process: the object was read for the first
 	// time, or was created, changed or deleted. A read of the state that is known does not count.

@@ -17,8 +17,9 @@ import (
 type Options struct {
 	// Name identifies the reflector in logs. Default: "reflector".
 	Name string
-	// Resource is the kind of the objects, like "pods". Reflectors of one Gate and
-	// resource share what one of them learns about the resource: whether the server
+	// Resource is the kind of the objects as a schema.GroupResource writes it: "pods" or
+	// "deployments.apps". Reflectors and stores of one Gate and resource share what one
+	// of them learns about the resource: whether the server
 	// serves WatchList, how many streams may open at a time, and whether the resource
 	// can be read at all. Default: "", which is a resource like any other, but shares no reads.
 	Resource string
@@ -29,8 +30,8 @@ type Options struct {
 	// held. Calls may overlap. It must return soon and must not wait for the reflector. If it
 	// ends its goroutine (runtime.Goexit), the reflector may end. Default: nothing.
 	OnChange func()
-	// Gate admits every attempt: make one with NewGate of package objectcache. Reflectors and
-	// stores that reach one server as one user should share one. Default: a Gate of its own.
+	// Gate is an objectcache.Gate, which admits every attempt. Reflectors and stores that reach
+	// one server as one user should share one. Default: a Gate of its own.
 	Gate *reflector.Gate
 	// ResyncPeriod is the time between two calls of the store's Resync. A DeltaFIFO and
 	// a RealFIFO then deliver all objects that their consumer knows. The time begins
@@ -82,17 +83,37 @@ type Reflector struct{ reflector *reflector.Reflector }
 // ToListWatcherWithWatchListSemantics of client-go), the reflector lists and then watches.
 //
 // A watch that does not close its channel within a second of its Stop is abandoned: a reflector
-// waits for it no longer. Stop itself must not block. The client decodes the answers: it reads
-// a frame of a JSON stream into memory whole, however long the frame is.
+// waits for it no longer. Stop itself must not block. The stream has a goroutine, because the
+// client of the ListerWatcher decodes it: it reads a frame of a JSON stream into memory whole,
+// however long the frame is.
 //
 // The store is written from one goroutine at a time. Bookmark is called if it is a
 // ReflectorBookmarkStore too, and UpdateResourceVersion if it is a ResourceVersionUpdater: with
 // the version of each state, event and bookmark that the store has got.
 func New(lw toolscache.ListerWatcher, store toolscache.ReflectorStore, options Options) *Reflector {
-	return &Reflector{reflector.New(listwatch.FromListerWatcher(lw), store, reflector.Options{
+	return &Reflector{reflector.New(listwatch.FromListerWatcher(lw), plainStore{store}, reflector.Options{
 		Name: options.Name, Resource: options.Resource, OnChange: options.OnChange, Gate: options.Gate,
 		ResyncPeriod: options.ResyncPeriod, ExpectedType: options.ExpectedType,
 	})}
+}
+
+// plainStore is the store of a program: it has the methods of client-go's interfaces, and none by which a store of
+// this module talks to its reflector, whatever else the program has given it.
+type plainStore struct{ toolscache.ReflectorStore }
+
+// Bookmark implements toolscache.ReflectorBookmarkStore.
+func (s plainStore) Bookmark(version string) error {
+	if store, ok := s.ReflectorStore.(toolscache.ReflectorBookmarkStore); ok {
+		return store.Bookmark(version)
+	}
+	return nil
+}
+
+// UpdateResourceVersion implements toolscache.ResourceVersionUpdater.
+func (s plainStore) UpdateResourceVersion(version string) {
+	if store, ok := s.ReflectorStore.(toolscache.ResourceVersionUpdater); ok {
+		store.UpdateResourceVersion(version)
+	}
 }
 
 // Run keeps the store equal to the selection until ctx ends. What it started has ended when it

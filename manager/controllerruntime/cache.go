@@ -75,12 +75,13 @@ type Cache struct {
 //   - List returns [ErrListRefused], or reads from the server: CacheOptions.LiveList.
 //   - GetInformer returns an informer of the objects that a Get has asked for, so Owns and
 //     Watches get their events, and no others. It has synced at once. An object that cannot
-//     be read has no events, and delays nothing. Typed, unstructured and metadata-only reads
-//     are three representations, each with a stream of its own: if one has an informer, a Get
-//     in another opens both, and returns no state from before an event that a handler has had.
-//     It waits for its own stream, for SyncTimeout at most, if that is behind, and fails if the
-//     server refuses that one.
+//     be read has no events, and delays nothing.
 //   - IndexField returns [ErrListRefused]: an index serves List alone.
+//
+// Typed, unstructured and metadata-only reads of an object have a stream each. If one of them has an
+// informer, a Get in another opens that stream, too. It returns no state that is older than the last
+// event of the handlers: if its own stream is behind, it waits, for SyncTimeout at most. It fails if
+// the server refuses its own stream.
 //
 // Without an informer, an object that no Get asks for is dropped after
 // CacheOptions.IdleTimeout. With one, an object that was asked for is kept until

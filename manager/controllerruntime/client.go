@@ -30,8 +30,8 @@ import (
 // object waits. DeleteAllOf, creations of subresources and dry runs do not count. If the server
 // no longer has the write, because it was restored from a backup, Get returns what it has.
 //
-// A write that fails may have been done: after a time-out, a lost connection, a status such as 408, 429 or 5xx, and
-// whatever the error says if client-go has repeated the request after such a status. The next Get of the object then
+// A write that fails may have been done: after a time-out, a lost connection, or a status such as 408, 429 or 5xx. If
+// client-go has repeated the request after such a status, any error counts. The next Get of the object then
 // is live: it costs a read by name, and further live Gets of that object begin 1.1 to 1.6 s after each other. A write
 // that kube-apiserver has refused, as with Conflict, costs nothing. Repetitions by a proxy are not noticed, nor are
 // those of a transport below that of the client.
@@ -43,8 +43,8 @@ import (
 // What another client has written, also one of the same program, is seen when its event has come.
 //
 // Of each object of the kinds of CacheOptions.For that it has written and not read since, the client keeps
-// the version, about 200 bytes. NewClient returns an error if options have no cache of NewCache, or do not read one of
-// its kinds from it (DisableFor), and those of client.New.
+// the version, about 200 bytes. NewClient fails if options.Cache has no cache of NewCache, or if DisableFor has one of
+// its kinds. It also returns the errors of client.New.
 func NewClient(config *rest.Config, options client.Options) (client.Client, error) {
 	var cache *Cache
 	if options.Cache != nil {

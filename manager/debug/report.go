@@ -98,14 +98,16 @@ type Owner struct {
 	UID       types.UID `json:"uid,omitempty"`
 }
 
-// Gate is the status of a Gate, as of reflector.GateStatus.
+// Gate is the status of a Gate.
 type Gate struct {
 	// Name is that in [Options].Gates.
-	Name    string `json:"name"`
-	Opening int    `json:"opening"`
-	Window  int    `json:"window"`
-	Queued  int    `json:"queued"`
-	Paused  int    `json:"paused"`
+	Name string `json:"name"`
+	// Opening is how many streams are being opened, and Window how many of healthy objects may be at a time.
+	// Queued is how many objects wait for their turn, and Paused how many wait out a pause after a failure.
+	Opening int `json:"opening"`
+	Window  int `json:"window"`
+	Queued  int `json:"queued"`
+	Paused  int `json:"paused"`
 	// Cause is why no reflector reaches the server, or a resource; empty if they do.
 	// CauseTime is when that was last seen, and OutageSince when it was noticed.
 	Cause       string    `json:"cause,omitempty"`

@@ -11,7 +11,7 @@
 //
 // Stores with [objectcache.WatchOptions], the default, need the verbs list and watch of each
 // object, those with [objectcache.TTLOptions] or [objectcache.DirectOptions] need get. [Of] knows
-// the verbs of a store. One that lacks a right logs that once, with the verb that was refused and
-// those that each strategy needs. To ask before a Get fails, run kubectl auth can-i, or create a
+// the verbs of a store. A store that lacks a right logs it once: the refused verb, and the verbs of
+// each strategy. To ask before a Get fails, run kubectl auth can-i, or create a
 // SelfSubjectAccessReview.
 package access

@@ -26,15 +26,16 @@ import (
 //   - It has no Timeout, which would end every stream.
 //   - It has connections of its own. kube-apiserver limits the number of streams on
 //     a connection, and long ones would block other calls of the program.
-//   - The watches of stores and reflectors use a transport that opens only
-//     as many connections as they need, and its open, quiet streams have no goroutine.
-//     Other watches of the client, such as those of informers, use client-go's transport.
+//   - The watches of stores use a transport that opens only as many connections as they
+//     need, and its open, quiet streams have no goroutine. Other watches of the client, such
+//     as those of informers, use client-go's transport.
 //
 // If config has a Transport, it is used as it is, without the transport above: its
 // connections may be shared, and its streams keep the header of the response and cannot
-// be parked. If the transport above, or a server under it, misbehaves, a config with the
-// Host and UserAgent of the program's, and as Transport what rest.TransportFor returns for
-// that, gives the streams back to net/http.
+// be parked. So net/http reads the streams of a program that does without the transport above:
+//
+//	transport, err := rest.TransportFor(config)
+//	config = resource.ConfigFor(&rest.Config{Host: config.Host, UserAgent: config.UserAgent, Transport: transport})
 //
 // The proxy is that of config, else that of the environment. ConfigFor(nil) returns nil.
 //

@@ -75,7 +75,8 @@ func (e *NotServedError) path() string {
 // Unwrap returns the answer. errors.Is finds it, and errors.As does not.
 func (e *NotServedError) Unwrap() error { return e.answer }
 
-// NotServed returns err, as a [NotServedError] if it is a 404 of the server's.
+// NotServed returns err, as a [NotServedError] if it is a 404 of the server's, for a program that reads beside
+// its stores. A [Source] need not call it.
 func NotServed(err error) error {
 	if err == nil { // at no cost: each event asks
 		return nil

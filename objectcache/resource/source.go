@@ -79,7 +79,8 @@ func isNil(v any) bool {
 	return value.Kind() == reflect.Pointer && value.IsNil()
 }
 
-// Loggable marks an error of a [Source]: its text holds no object data and is not hidden.
+// Loggable marks an error that a [Source], or the store of a reflector, returns: its text holds no object
+// data, so errors and logs show it.
 func Loggable(err error) error { return redact.Loggable(err) }
 
 // Redacted calls get, which reads an object with any client, for a program that reads objects beside its stores. It
