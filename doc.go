@@ -12,7 +12,7 @@
 //   - [github.com/refwatch/refwatch/objectcache/derived]: what is computed from objects.
 //   - [github.com/refwatch/refwatch/reflector]: keeps a client-go store or queue equal to one
 //     selection on the server, for programs that need no more.
-//   - [github.com/refwatch/refwatch/cache]: the last known state of one object.
+//   - [github.com/refwatch/refwatch/cache]: what an object is, and the errors about one.
 //   - [github.com/refwatch/refwatch/manager/listers]: client-go's listers on a manager.
 //   - [github.com/refwatch/refwatch/manager/debug]: a page that shows each object.
 //   - [github.com/refwatch/refwatch/manager/metrics]: metrics with component-base.

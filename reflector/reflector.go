@@ -27,8 +27,9 @@ type Options struct {
 	// complete read, an event that reached the store, a silent stream that was verified, a
 	// failed attempt, a watch that is allowed again, and an outage that other reflectors
 	// have proved. It is not called for the regular end of a stream. It is called with no lock
-	// held. Calls may overlap. It must return soon and must not wait for the reflector. If it
-	// ends its goroutine (runtime.Goexit), the reflector may end. Default: nothing.
+	// held. Calls may overlap. It must return soon and must not wait for the reflector. It
+	// must not end its goroutine (runtime.Goexit): the reflector would end, and others of the
+	// Gate would miss an outage. Default: nothing.
 	OnChange func()
 	// Gate is an objectcache.Gate, which admits every attempt. Reflectors and stores that reach
 	// one server as one user should share one. Default: a Gate of its own.

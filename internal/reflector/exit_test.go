@@ -5,11 +5,15 @@ package reflector_test
 import (
 	"io"
 	goruntime "runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"github.com/refwatch/refwatch/internal/reflector"
 )
@@ -55,4 +59,21 @@ func callsOfOnChange(t *testing.T, ends int32) int32 {
 	after(10 * time.Minute)
 	r.stop()
 	return calls.Load()
+}
+
+// A reflector whose goroutine a function of the program has ended says so in the log.
+func TestEndOfAGoroutineIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
+		store := callingSlot{newSecretSlot(), func(string) error { goruntime.Goexit(); return nil }}
+		r := reflector.New(watching(opens(state(secret("7"), "7")...)), store, reflector.Options{Name: "tls"})
+		r.Start(klog.NewContext(t.Context(), logger), func() {})
+		after(time.Minute)
+		r.Stop()
+		got := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+		want := `A function of the program has ended the goroutine of a reflector`
+		if strings.Count(got, want) != 1 || !strings.Contains(got, `"tls"`) {
+			t.Errorf("log: got %q, want %q once, with the name", got, want)
+		}
+	})
 }

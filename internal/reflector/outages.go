@@ -13,7 +13,8 @@ import (
 )
 
 // outages logs when outages begin and end: at level 0, unless there are many; then at level 2. An end has the level of
-// its begin: the log has both at level 0, or neither. Two lines may swap if a logger blocks.
+// its begin: the log has both at level 0, or neither. If two goroutines report changes at a time, their lines may swap,
+// and have each other's level. The line of a reflector that leaves at that time is lost.
 type outages struct {
 	server, resources flowcontrol.PassiveRateLimiter // bound the begins at level 0
 

@@ -85,7 +85,9 @@ func (s *session) work(reading bool) {
 	if !s.isParked() {
 		return // the session has ended before
 	}
-	began := moment.Now() // a store that blocks makes nothing that waits behind it newer than this
+	if s.arrived == 0 {
+		s.arrived = moment.Now() // a store that blocks makes nothing that waits behind it newer than this
+	}
 	for range eventsPerTurn {
 		if s.isOver() {
 			s.unpark(nil, reading)
@@ -93,9 +95,10 @@ func (s *session) work(reading bool) {
 		}
 		event, ok, err := s.tryNext()
 		if !ok && err == nil {
+			s.arrived = 0
 			return // until the next Wake
 		}
-		if err = s.handle(event, err, began); err != nil {
+		if err = s.handle(event, err, s.arrived); err != nil {
 			s.unpark(err, reading)
 			return
 		}

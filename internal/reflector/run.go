@@ -153,6 +153,7 @@ func (s *session) abandon() {
 	if !underWay {
 		return
 	}
+	klog.FromContext(r.ctx).Error(nil, "A function of the program has ended the goroutine of a reflector", "reflector", r.String())
 	r.gate.streams.remove(s)
 	if ended := s.finish(nil); ended != nil {
 		<-ended
@@ -166,6 +167,7 @@ func (r *Reflector) leave() {
 		r.logRecovery(true)
 	}
 	r.member.Leave()
+	r.member.Report() // the gate logs nothing for r soon
 	r.stopResync()
 	r.gate.outages.leave(r)
 	r.ended()

@@ -50,6 +50,7 @@ var (
 type session struct {
 	r         *Reflector
 	began     moment.Moment
+	arrived   moment.Moment    // since when what a parked stream has may wait; 0 if it has nothing
 	stream    listwatch.Stream // nil until it is open
 	expire    func()           // stops the timer of the read; nil once the server has answered it
 	life      life             // whether it lasts, why it has ended, and what it has under way
@@ -245,6 +246,9 @@ func (s *session) replace(items []any, version string) error {
 		return err
 	}
 	watchable := s.answered(version, s.listMode)
+	if !s.listMode {
+		s.arrived = moment.Now() // the stream goes on while the store works with the state
+	}
 	if err := s.r.store.replace(items, version); err != nil {
 		return err
 	}
@@ -257,8 +261,8 @@ func (s *session) stateStored(version string, watchable bool) {
 	s.r.progress.stateStored(version, watchable, s.once)
 	s.r.member.Release(failure.Outcome(nil))
 	s.r.gate.streams.add(s)
-	if last := s.r.gate.streams.lastRollback(s.r.resource()); last.count > 0 && !s.once {
-		s.r.refreshBeyond(last.restored, last.count-1) // it may have been proved before s was added
+	if !s.once {
+		s.checkRollback() // it may have been proved before s was added
 	}
 	s.r.changed()
 	s.r.logRecovery(false)
@@ -271,8 +275,16 @@ func (s *session) apply(event watch.Event, arrived moment.Moment) error {
 		return err
 	}
 	s.r.progress.contact(version, arrived)
+	s.checkRollback() // it may have been proved while the store worked with the event
 	s.r.changed()
 	return nil
+}
+
+// checkRollback ends the session if its state is above the version that the server was rolled back to since its read.
+func (s *session) checkRollback() {
+	if last := s.r.gate.streams.lastRollback(s.r.resource()); last.count > 0 {
+		s.r.refreshBeyond(last.restored, last.count-1)
+	}
 }
 
 // after calls f when the time has passed, unless stop is called before. The session

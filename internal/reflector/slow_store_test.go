@@ -98,11 +98,13 @@ func TestStateOfASlowStoreIsOld(t *testing.T) {
 		waits   watch.Event // arrives while the store works with version 8
 		version string
 	}{
-		"a read":                {state(secret("8"), "8"), watch.Event{}, "8"},
-		"an event":              {update, watch.Event{}, "8"},
-		"an event behind one":   {update, event(watch.Modified, secret("9")), "9"},
-		"a deletion behind one": {update, event(watch.Deleted, secret("9")), "9"},
-		"a bookmark behind one": {update, bookmark("9", false), "9"},
+		"a read":                   {state(secret("8"), "8"), watch.Event{}, "8"},
+		"an event behind a read":   {state(secret("8"), "8"), event(watch.Modified, secret("9")), "9"},
+		"a bookmark behind a read": {state(secret("8"), "8"), bookmark("9", false), "9"},
+		"an event":                 {update, watch.Event{}, "8"},
+		"an event behind one":      {update, event(watch.Modified, secret("9")), "9"},
+		"a deletion behind one":    {update, event(watch.Deleted, secret("9")), "9"},
+		"a bookmark behind one":    {update, bookmark("9", false), "9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -171,23 +173,31 @@ func TestSlowStoreDuringAVerification(t *testing.T) {
 // A rollback that others prove while the store works with an answer ends the stream after it: it may be of before the
 // rollback, and silent for ever.
 func TestRollbackWhileTheStoreBlocks(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		gate := reflector.NewGate(reflector.GateOptions{})
-		free := make(chan struct{})
-		silent := startCalling(t, watching(opens(state(secret("90"), "100")...), opens(state(secret("40"), "60")...)),
-			reflector.Options{Gate: gate}, blockingAt("90", free))
-		start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate}).Refresh()
-		after(10 * time.Second)
-		close(free)
-		after(10 * time.Second)
-		if got := silent.slot.Load(); got.ResourceVersion != "40" {
-			t.Errorf("state: got %+v, want version 40", got)
-		}
-		after(time.Minute)
-		if got := silent.source.asked(); len(got) != 2 {
-			t.Errorf("requests: got %q, want two", got)
-		}
-	})
+	for name, events := range map[string][]watch.Event{
+		"a read":   state(secret("90"), "100"),
+		"an event": append(state(secret("5"), "7"), event(watch.Modified, secret("90"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				gate := reflector.NewGate(reflector.GateOptions{})
+				free := make(chan struct{})
+				silent := startCalling(t, watching(opens(events...), opens(state(secret("40"), "60")...)),
+					reflector.Options{Gate: gate}, blockingAt("90", free))
+				other := watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...))
+				start(t, other, reflector.Options{Gate: gate}).Refresh()
+				after(10 * time.Second)
+				close(free)
+				after(10 * time.Second)
+				if got := silent.slot.Load(); got.ResourceVersion != "40" {
+					t.Errorf("state: got %+v, want version 40", got)
+				}
+				after(time.Minute)
+				if got := silent.source.asked(); len(got) != 2 {
+					t.Errorf("requests: got %q, want two", got)
+				}
+			})
+		})
+	}
 }
 
 // While stores work with the answers to consistent reads, others read at their versions.

@@ -33,18 +33,21 @@ func (transformError) Is(target error) bool { return target == listwatch.ErrStor
 // a store looks at that. Its result must depend on the object alone. Another content at the same
 // version looks like another state of the server.
 //
-// The function must not block. It has no time limit, and no error or status shows that it blocks. While
-// it works with an object, all that the server sends of this object waits: Get returns the state
-// before it, or waits if there is none, and a bookmark is no contact. After minutes its stream counts
-// as silent, and another one follows it when the function has returned. Run returns only when each
-// function has returned, and so does Get of a DirectStore, whatever its context says. Each function
-// that blocks keeps a goroutine, and its object in memory. Other objects are late by less than a
-// second, however many functions block.
+// The function must not block. It has no time limit. While it works with an object, all that the
+// server sends of this object waits: Get returns the state before it, or waits if there is none, and
+// a bookmark is no contact. After minutes its stream counts as silent, and another one follows it
+// when the function has returned. Run returns only when each function has returned, and so does Get
+// of a DirectStore, whatever its context says. Each function that blocks keeps a goroutine, and its
+// object in memory. Other objects are late by less than a second, however many functions block.
+//
+// The function must not end its goroutine (runtime.Goexit, as t.FailNow does). The store then logs it, and
+// reads the object again only after its last reference was deleted.
 //
 // The age of a state counts from the server's answer, and not from when the function has returned:
 // see LastContact of the object's Status. If the function takes longer than MaxStaleness, each state
-// is too old when it is stored. So each Get waits for a read, and TryGet fails. An event that has waited
-// while the function worked with an earlier one may be older than its age says.
+// is too old when it is stored. So each Get waits for a read, and TryGet fails. In a stream that is not
+// parked, an event that has waited while the function worked with an earlier one may be older than its
+// age says.
 //
 // If the function panics, or returns nil or an object that it must not return, the object is not
 // stored, and is read again, with pauses. Get returns the state before it, or waits until its context

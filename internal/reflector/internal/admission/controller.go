@@ -180,23 +180,27 @@ func (m *Member) Expedite() {
 	c.admitLocked(now)
 }
 
-// Leave ends the membership. Acquire returns ErrLeft from then on. Leave reports the changes that are
-// not reported yet. So the caller must hold no lock that an observer takes.
+// Leave ends the membership. Acquire returns ErrLeft from then on.
 func (m *Member) Leave() {
-	tellAll(m.leave())
-}
-
-func (m *Member) leave() (untold []change) {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m.state == left {
-		return nil
+		return
 	}
 	now := moment.Now()
 	c.server.leave(&m.member, now)
 	c.admitLocked(now)
-	return c.server.takeChanges()
+}
+
+// Report reports the changes that are not reported yet, of all members: a member whose observer takes none soon calls
+// it before. The caller must hold no lock that an observer takes.
+func (m *Member) Report() {
+	c := m.controller
+	c.mu.Lock()
+	changes := c.server.takeChanges()
+	c.mu.Unlock()
+	tellAll(changes)
 }
 
 // admitLocked begins the attempts that may begin now, and sets the timer for the others.

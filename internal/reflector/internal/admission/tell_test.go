@@ -77,6 +77,28 @@ func attempt(t *testing.T, m *admission.Member, kind admission.Kind) {
 	synctest.Wait()
 }
 
+// Leave may be called with a lock that observers take. A member that is about to take no changes asks for them.
+func TestLeaveReportsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, o := admission.New(10), &told{}
+		members := crowdOf(t, c, o, 3, "secrets")
+		attempt(t, members[0], admission.Unreachable)
+		attempt(t, members[1], admission.Unreachable)
+		if err := members[2].Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		members[2].Release(admission.Outcome{Kind: admission.Unreachable, Cause: errBad})
+		members[1].Leave()
+		if got := o.all(); len(got) > 0 {
+			t.Errorf("after Leave: got %v, want nothing yet", got)
+		}
+		members[1].Report()
+		if got := o.all(); !slices.Equal(got, []string{"began"}) {
+			t.Errorf("after Report: got %v, want the begin", got)
+		}
+	})
+}
+
 // An observer is told of the begin of an outage and of its end: once each.
 func TestBeginAndEndOfAnOutage(t *testing.T) {
 	const unreachable, failed, synced, refused = admission.Unreachable, admission.Failed, admission.Synced, admission.Refused
