@@ -13,8 +13,7 @@ import (
 )
 
 // outages logs when outages begin and end: at level 0, unless there are many; then at level 2. An end has the level of
-// its begin: the log has both at level 0, or neither. If two goroutines report changes at a time, their lines may swap,
-// and have each other's level. The line of a reflector that leaves at that time is lost.
+// its begin: the log has both at level 0, or neither. Two lines may swap if two goroutines write at a time.
 type outages struct {
 	server, resources flowcontrol.PassiveRateLimiter // bound the begins at level 0
 
@@ -28,7 +27,9 @@ type observer struct{ *Reflector }
 
 func (o observer) OutageBegan() { o.changed() }
 
-func (o observer) OutageChanged(change admission.Outage) { o.gate.outages.log(o.Reflector, change) }
+func (o observer) OutageChanged(change admission.Outage) (report func()) {
+	return o.gate.outages.line(o.Reflector, change)
+}
 
 // verifying is the reflector as the observer of a member that verifies its stream.
 type verifying struct{ observer }
@@ -42,24 +43,16 @@ type scope struct {
 	resource string
 }
 
-// log logs a change on behalf of r, unless that has left.
-func (o *outages) log(r *Reflector, change admission.Outage) {
-	if level, ok := o.begin(r, change); ok {
-		defer o.end(r)
-		write(r, level, change)
-	}
-}
-
-// begin returns the level of the line about a change, and counts a line that is being written for r.
-func (o *outages) begin(r *Reflector, change admission.Outage) (level int, ok bool) {
+// line returns what writes the line about a change, and counts it as one that is being written for r.
+func (o *outages) line(r *Reflector, change admission.Outage) (write func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	level = o.levelLocked(change)
-	if r.left {
-		return level, false
-	}
+	level := o.levelLocked(change)
 	r.lines++
-	return level, true
+	return func() {
+		defer o.end(r)
+		writeLine(r, level, change)
+	}
 }
 
 // end says that a line for r was written.
@@ -70,18 +63,17 @@ func (o *outages) end(r *Reflector) {
 	o.written.Broadcast()
 }
 
-// leave lets the gate log nothing more for r. It waits for the lines that are being written: none outlives its
-// reflector.
+// leave waits for the lines that are being written for r: none outlives its reflector.
 func (o *outages) leave(r *Reflector) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for r.left = true; r.lines > 0; {
+	for r.lines > 0 {
 		o.written.Wait()
 	}
 }
 
-// write writes a line.
-func write(r *Reflector, level int, change admission.Outage) {
+// writeLine writes a line.
+func writeLine(r *Reflector, level int, change admission.Outage) {
 	logger := klog.FromContext(r.ctx).V(level)
 	if name := r.gate.name; name != "" {
 		logger = logger.WithValues("gate", name)

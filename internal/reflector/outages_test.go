@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,4 +170,42 @@ func TestEndByAReflectorThatStops(t *testing.T) {
 	if got := linesOf(log); len(got) != 2 || !strings.HasPrefix(got[1], `"Outage ended" lasted=`) {
 		t.Errorf("got %q, want the begin and the end", got)
 	}
+}
+
+// An attempt may end two outages, that of the resource and that of the server. Both lines are written before its
+// reflector ends, however slow the log is.
+func TestTwoEndsByAReflectorThatStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var lines []string
+		slow := funcr.New(func(_, text string) {
+			time.Sleep(10 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			if strings.Contains(text, "Outage") {
+				lines = append(lines, text)
+			}
+		}, funcr.Options{})
+		var r *reflector.Reflector
+		down := fails(unauthorized())
+		r = reflector.New(watching(down, down, down, opens(state(secret("5"), "7")...)), newSecretSlot(), reflector.Options{OnChange: func() {
+			if r.Status().Synced {
+				time.AfterFunc(time.Millisecond, r.Stop)
+			}
+		}})
+		ended := make(chan struct{})
+		r.Start(klog.NewContext(t.Context(), slow), func() { close(ended) })
+		<-ended
+		mu.Lock()
+		defer mu.Unlock()
+		ends := 0
+		for _, line := range lines {
+			if strings.Contains(line, "ended") {
+				ends++
+			}
+		}
+		if len(lines) != 4 || ends != 2 {
+			t.Errorf("got %q, want two begins and two ends", lines)
+		}
+	})
 }

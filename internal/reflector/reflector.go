@@ -69,8 +69,7 @@ type Reflector struct {
 
 	reason openReason // why the next stream is opened; it belongs to the session under way, or to proceed
 	prompt bool       // see Options.Prompt
-	left   bool       // nothing is logged for it any more; guarded by outages.mu of the gate
-	lines  int32      // how many lines the gate is writing for it; guarded likewise
+	lines  int32      // how many lines the gate is writing for it; guarded by outages.mu of the gate
 
 	// mu guards the fields below.
 	mu      sync.Mutex

@@ -167,7 +167,7 @@ func (r *Reflector) leave() {
 		r.logRecovery(true)
 	}
 	r.member.Leave()
-	r.member.Report() // the gate logs nothing for r soon
+	r.member.Report() // and the gate begins no line for r from now on
 	r.stopResync()
 	r.gate.outages.leave(r)
 	r.ended()

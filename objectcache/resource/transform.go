@@ -45,8 +45,9 @@ func (transformError) Is(target error) bool { return target == listwatch.ErrStor
 //
 // The age of a state counts from the server's answer, and not from when the function has returned:
 // see LastContact of the object's Status. If the function takes longer than MaxStaleness, each state
-// is too old when it is stored. So each Get waits for a read, and TryGet fails. In a stream that is not
-// parked, an event that has waited while the function worked with an earlier one may be older than its
+// is too old when it is stored. So each Get waits for a read, and TryGet fails. While updates come as
+// fast as the function works, so that one always waits, none counts as newer than the first that has
+// waited, and a bound on the age may fail Gets of a state that is newer. In a stream that is not parked, an event that has waited while the function worked with an earlier one may be older than its
 // age says.
 //
 // If the function panics, or returns nil or an object that it must not return, the object is not

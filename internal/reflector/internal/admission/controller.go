@@ -25,15 +25,16 @@ type Controller struct {
 // it is at least 1.
 func New(limit int) *Controller { return &Controller{server: newServer(limit)} }
 
-// Observer is what a member notifies of outages. Its methods are called without a lock, on a goroutine of the timer, or
-// of a member that leaves.
+// Observer is what a member notifies of outages.
 type Observer interface {
-	// OutageBegan is called when the member waits and an outage of the server or of the resource begins. It must return
-	// soon.
+	// OutageBegan is called when the member waits and an outage of the server or of the resource begins. It is called
+	// without a lock, on a goroutine of the timer. It must return soon.
 	OutageBegan()
-	// OutageChanged is called when an attempt of the member has begun or ended an outage. It may block, as a log does:
-	// then a later change may overtake it.
-	OutageChanged(Outage)
+	// OutageChanged is called when an attempt of the member has begun or ended an outage, in the order of the changes,
+	// with the lock of the controller held. It returns a function that reports the change. That is called once, soon,
+	// without a lock, on a goroutine of the timer or in Report. It may block, as a log does: then that of a later change
+	// may overtake it.
+	OutageChanged(Outage) (report func())
 }
 
 // Join adds a member for one object of a resource. The observer may be nil.
@@ -193,14 +194,16 @@ func (m *Member) Leave() {
 	c.admitLocked(now)
 }
 
-// Report reports the changes that are not reported yet, of all members: a member whose observer takes none soon calls
-// it before. The caller must hold no lock that an observer takes.
+// Report reports the changes that are not reported yet, of all members. After Leave and Report the observer of the
+// member is notified of no change. The caller must hold no lock that an observer takes.
 func (m *Member) Report() {
 	c := m.controller
 	c.mu.Lock()
-	changes := c.server.takeChanges()
+	reports := c.server.takeReports()
 	c.mu.Unlock()
-	tellAll(changes)
+	for _, report := range reports {
+		report()
+	}
 }
 
 // admitLocked begins the attempts that may begin now, and sets the timer for the others.
@@ -222,18 +225,13 @@ func (c *Controller) admitLocked(now moment.Moment) {
 func (c *Controller) fire() {
 	c.mu.Lock()
 	c.admitLocked(moment.Now())
-	observers, changes := c.server.toNotify, c.server.takeChanges()
+	observers, reports := c.server.toNotify, c.server.takeReports()
 	c.server.toNotify = nil
 	c.mu.Unlock()
 	for _, observer := range observers {
 		observer.OutageBegan()
 	}
-	tellAll(changes)
-}
-
-// tellAll reports changes to their observers.
-func tellAll(changes []change) {
-	for _, next := range changes {
-		next.observer.OutageChanged(next.outage)
+	for _, report := range reports {
+		report()
 	}
 }

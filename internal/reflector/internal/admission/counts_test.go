@@ -21,8 +21,8 @@ type memberOwner struct {
 	left     bool
 }
 
-func (*memberOwner) OutageBegan()         {}
-func (*memberOwner) OutageChanged(Outage) {}
+func (*memberOwner) OutageBegan()                {}
+func (*memberOwner) OutageChanged(Outage) func() { return func() {} }
 
 // randomStep does something with one of the owners, as a reflector may.
 func randomStep(c *Controller, random *rand.Rand, o *memberOwner) string {

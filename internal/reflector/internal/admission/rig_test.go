@@ -88,7 +88,7 @@ type observer func()
 
 func (o observer) OutageBegan() { o() }
 
-func (observer) OutageChanged(admission.Outage) {}
+func (observer) OutageChanged(admission.Outage) func() { return func() {} }
 
 // join adds a member. notify may be nil.
 func join(c *admission.Controller, resource string, notify func()) *admission.Member {

@@ -27,10 +27,13 @@ type change struct {
 	outage   Outage
 }
 
-// takeChanges returns the changes that are not reported yet, once.
-func (s *server) takeChanges() (changes []change) {
-	changes, s.changes = s.changes, nil
-	return changes
+// takeReports notifies the observers of the changes of which they do not know yet, and returns what reports these.
+func (s *server) takeReports() (reports []func()) {
+	for _, next := range s.changes {
+		reports = append(reports, next.observer.OutageChanged(next.outage))
+	}
+	s.changes = nil
+	return reports
 }
 
 // tellBegin tells the observer of m that its attempt has begun the outage, which is that of the server or of m's

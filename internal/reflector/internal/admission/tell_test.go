@@ -27,11 +27,13 @@ type told struct {
 
 func (o *told) OutageBegan() { time.Sleep(o.notifying) }
 
-func (o *told) OutageChanged(change admission.Outage) {
-	o.mu.Lock()
-	o.changes = append(o.changes, change)
-	o.mu.Unlock()
-	time.Sleep(o.blocks)
+func (o *told) OutageChanged(change admission.Outage) (report func()) {
+	return func() {
+		o.mu.Lock()
+		o.changes = append(o.changes, change)
+		o.mu.Unlock()
+		time.Sleep(o.blocks)
+	}
 }
 
 func (o *told) list() []admission.Outage {
