@@ -86,7 +86,7 @@ func NewGate(options GateOptions) *Gate {
 
 		shortStreams: shortStreams{lines: newLineLimiter()},
 	}
-	g.outages.written.L = &g.outages.mu
+	g.outages.ended.L = &g.outages.mu
 	return g
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
+	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 	"github.com/refwatch/refwatch/internal/reflector/internal/watchlist"
 	"github.com/refwatch/refwatch/internal/states"
 )
@@ -43,6 +44,7 @@ const (
 // start as such a stream, if the server is rolled back between the two.
 type openStreams struct {
 	rollbacks atomic.Uint64 // how often the server was found rolled back; written with mu held
+	provedAt  atomic.Int64  // the moment in which the last rollback was proved; 0 if there was none
 	limit     int           // of verifications of one resource at a time
 
 	mu        sync.Mutex
@@ -105,6 +107,7 @@ func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
 	if counts {
 		o.last, o.reached = rollback{count: rollbacks + 1, restored: version}, map[string]string{}
 		o.rollbacks.Store(rollbacks + 1)
+		o.provedAt.Store(int64(moment.Now()))
 	}
 	o.mu.Unlock()
 	if !counts {

@@ -17,15 +17,20 @@ import (
 type outages struct {
 	server, resources flowcontrol.PassiveRateLimiter // bound the begins at level 0
 
-	mu      sync.Mutex
-	written sync.Cond     // signaled when a line was written
-	levels  map[scope]int // of the last begin
+	mu     sync.Mutex
+	ended  sync.Cond     // signaled by end
+	levels map[scope]int // of the last begin
 }
 
 // observer is the reflector as the observer of its member.
 type observer struct{ *Reflector }
 
-func (o observer) OutageBegan() { o.changed() }
+func (o observer) OutageBegan() {
+	if o.gate.outages.enter(o.Reflector) {
+		defer o.gate.outages.end(o.Reflector)
+		o.changed()
+	}
+}
 
 func (o observer) OutageChanged(change admission.Outage) (report func()) {
 	return o.gate.outages.line(o.Reflector, change)
@@ -48,27 +53,38 @@ func (o *outages) line(r *Reflector, change admission.Outage) (write func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	level := o.levelLocked(change)
-	r.lines++
+	r.told++
 	return func() {
 		defer o.end(r)
 		writeLine(r, level, change)
 	}
 }
 
-// end says that a line for r was written.
+// enter counts a call for r, until end. It returns false if r has left.
+func (o *outages) enter(r *Reflector) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if r.left {
+		return false
+	}
+	r.told++
+	return true
+}
+
+// end says that a line for r was written, or that a call for it has returned.
 func (o *outages) end(r *Reflector) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r.lines--
-	o.written.Broadcast()
+	r.told--
+	o.ended.Broadcast()
 }
 
-// leave waits for the lines that are being written for r: none outlives its reflector.
+// leave waits for the lines and calls that are under way for r: none outlives its reflector.
 func (o *outages) leave(r *Reflector) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for r.lines > 0 {
-		o.written.Wait()
+	for r.left = true; r.told > 0; {
+		o.ended.Wait()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,6 +171,45 @@ func TestEndByAReflectorThatStops(t *testing.T) {
 	if got := linesOf(log); len(got) != 2 || !strings.HasPrefix(got[1], `"Outage ended" lasted=`) {
 		t.Errorf("got %q, want the begin and the end", got)
 	}
+}
+
+// OnChange is called for no outage when Run has returned, though many reflectors learn of it.
+func TestNoNotificationAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := reflector.NewGate(reflector.GateOptions{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		var calls, late atomic.Int32
+		var all []*fakeStream
+		for range 100 {
+			var over atomic.Bool
+			stream := newStream(state(secret("5"), "7")...)
+			all = append(all, stream)
+			r := reflector.New(watching(stream.answer, fails(errDown)), newSecretSlot(), reflector.Options{Gate: gate, Resource: "secrets", OnChange: func() {
+				calls.Add(1)
+				if over.Load() {
+					late.Add(1)
+				}
+				time.Sleep(time.Millisecond)
+			}})
+			running.Go(func() { r.Run(ctx); over.Store(true) })
+		}
+		time.Sleep(time.Minute)
+		calls.Store(0)
+		for _, stream := range all {
+			stream.finish(errDown)
+		}
+		for gate.Status().Cause == nil {
+			time.Sleep(100 * time.Microsecond)
+		}
+		time.Sleep(3 * time.Millisecond)
+		cancel()
+		running.Wait()
+		time.Sleep(time.Minute)
+		if calls.Load() == 0 || late.Load() > 0 {
+			t.Errorf("%d of %d calls of OnChange came after Run, want none of some", late.Load(), calls.Load())
+		}
+	})
 }
 
 // An attempt may end two outages, that of the resource and that of the server. Both lines are written before its

@@ -85,8 +85,9 @@ func (s *session) work(reading bool) {
 	if !s.isParked() {
 		return // the session has ended before
 	}
+	began := moment.Now()
 	if s.arrived == 0 {
-		s.arrived = moment.Now() // a store that blocks makes nothing that waits behind it newer than this
+		s.arrived = began // a store that blocks makes nothing that waits behind it newer than this
 	}
 	for range eventsPerTurn {
 		if s.isOver() {
@@ -103,6 +104,7 @@ func (s *session) work(reading bool) {
 			return
 		}
 	}
+	s.arrived = began // what was there then is handled, unless more than eventsPerTurn waited
 	s.Wake(false)
 }
 

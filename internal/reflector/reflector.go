@@ -69,7 +69,8 @@ type Reflector struct {
 
 	reason openReason // why the next stream is opened; it belongs to the session under way, or to proceed
 	prompt bool       // see Options.Prompt
-	lines  int32      // how many lines the gate is writing for it; guarded by outages.mu of the gate
+	left   bool       // the gate tells it of no outage any more; guarded by outages.mu of the gate
+	told   int32      // how many lines and calls about outages are under way for it; guarded likewise
 
 	// mu guards the fields below.
 	mu      sync.Mutex

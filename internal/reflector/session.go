@@ -50,7 +50,7 @@ var (
 type session struct {
 	r         *Reflector
 	began     moment.Moment
-	arrived   moment.Moment    // since when what a parked stream has may wait; 0 if it has nothing
+	arrived   moment.Moment    // since when what a parked stream has waits; 0 if it has nothing
 	stream    listwatch.Stream // nil until it is open
 	expire    func()           // stops the timer of the read; nil once the server has answered it
 	life      life             // whether it lasts, why it has ended, and what it has under way
@@ -275,12 +275,14 @@ func (s *session) apply(event watch.Event, arrived moment.Moment) error {
 		return err
 	}
 	s.r.progress.contact(version, arrived)
-	s.checkRollback() // it may have been proved while the store worked with the event
+	if int64(arrived) <= s.r.gate.streams.provedAt.Load() { // the event may be of before the rollback
+		s.checkRollback()
+	}
 	s.r.changed()
 	return nil
 }
 
-// checkRollback ends the session if its state is above the version that the server was rolled back to since its read.
+// checkRollback ends the session if its state is above the version to which the server was rolled back since its read.
 func (s *session) checkRollback() {
 	if last := s.r.gate.streams.lastRollback(s.r.resource()); last.count > 0 {
 		s.r.refreshBeyond(last.restored, last.count-1)

@@ -142,6 +142,26 @@ func TestStateOfASlowStoreIsOld(t *testing.T) {
 	}
 }
 
+// A stream that always has an event, for updates come as fast as the store works, is not taken for a silent one.
+func TestBusyStreamIsNotSilent(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		stream := newStream(state(secret("5"), "7")...)
+		r := startCalling(t, watching(stream.answer), reflector.Options{}, func(string) error { time.Sleep(time.Second); return nil })
+		after(2 * time.Second)
+		stream.events <- event(watch.Modified, secret("8")) // one is ahead
+		for version := 9; version < 600; version++ {
+			stream.events <- event(watch.Modified, secret(strconv.Itoa(version)))
+			after(time.Second)
+			if age := time.Since(r.Status().LastContact); age > 35*time.Second {
+				t.Fatalf("version %d: got a last contact %v ago, want 35 s at most", version, age)
+			}
+		}
+		if got := r.source.asked(); len(got) != 1 {
+			t.Errorf("requests: got %q, want one", got)
+		}
+	})
+}
+
 // The last contact is the newest, also if the store works with an event when a verification of the stream ends.
 func TestSlowStoreDuringAVerification(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -173,16 +193,30 @@ func TestSlowStoreDuringAVerification(t *testing.T) {
 // A rollback that others prove while the store works with an answer ends the stream after it: it may be of before the
 // rollback, and silent for ever.
 func TestRollbackWhileTheStoreBlocks(t *testing.T) {
-	for name, events := range map[string][]watch.Event{
-		"a read":   state(secret("90"), "100"),
-		"an event": append(state(secret("5"), "7"), event(watch.Modified, secret("90"))),
+	events := func(versions ...string) []watch.Event {
+		events := state(secret("5"), "7")
+		for _, version := range versions {
+			events = append(events, event(watch.Modified, secret(version)))
+		}
+		return events
+	}
+	for name, test := range map[string]struct {
+		events []watch.Event
+		blocks string // the version with which the store works meanwhile
+	}{
+		"a read":                {state(secret("90"), "100"), "90"},
+		"an event":              {events("90"), "90"},
+		"an event before later": {events("8", "90"), "8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
+				if blockingStreams && test.blocks == "8" {
+					t.Skip("what waits in a stream that is not parked counts as new")
+				}
 				gate := reflector.NewGate(reflector.GateOptions{})
 				free := make(chan struct{})
-				silent := startCalling(t, watching(opens(events...), opens(state(secret("40"), "60")...)),
-					reflector.Options{Gate: gate}, blockingAt("90", free))
+				silent := startCalling(t, watching(opens(test.events...), opens(state(secret("40"), "60")...)),
+					reflector.Options{Gate: gate}, blockingAt(test.blocks, free))
 				other := watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...))
 				start(t, other, reflector.Options{Gate: gate}).Refresh()
 				after(10 * time.Second)

@@ -46,9 +46,9 @@ func (transformError) Is(target error) bool { return target == listwatch.ErrStor
 // The age of a state counts from the server's answer, and not from when the function has returned:
 // see LastContact of the object's Status. If the function takes longer than MaxStaleness, each state
 // is too old when it is stored. So each Get waits for a read, and TryGet fails. While updates come as
-// fast as the function works, so that one always waits, none counts as newer than the first that has
-// waited, and a bound on the age may fail Gets of a state that is newer. In a stream that is not parked, an event that has waited while the function worked with an earlier one may be older than its
-// age says.
+// fast as the function works, so that one always waits, a state counts as older than it is, by up to 32
+// times what the function takes. In a stream that is not parked, or with more than 16 of them, an event
+// that has waited while the function worked with an earlier one may be older than its age says.
 //
 // If the function panics, or returns nil or an object that it must not return, the object is not
 // stored, and is read again, with pauses. Get returns the state before it, or waits until its context

@@ -27,13 +27,13 @@ func New(limit int) *Controller { return &Controller{server: newServer(limit)} }
 
 // Observer is what a member notifies of outages.
 type Observer interface {
-	// OutageBegan is called when the member waits and an outage of the server or of the resource begins. It is called
-	// without a lock, on a goroutine of the timer. It must return soon.
+	// OutageBegan is called when the member waits and an outage of the server or of the resource begins. It is
+	// called without a lock, on a goroutine of the timer. It must return soon.
 	OutageBegan()
-	// OutageChanged is called when an attempt of the member has begun or ended an outage, in the order of the changes,
-	// with the lock of the controller held. It returns a function that reports the change. That is called once, soon,
-	// without a lock, on a goroutine of the timer or in Report. It may block, as a log does: then that of a later change
-	// may overtake it.
+	// OutageChanged is called when an attempt of the member has begun or ended an outage, in the order of the
+	// changes, with the lock of the controller held. It returns a function that reports the change. That is called
+	// once, soon, without a lock, on a goroutine of the timer or in Report. It may block, as a log does: then that of
+	// a later change may overtake it.
 	OutageChanged(Outage) (report func())
 }
 
