@@ -18,10 +18,10 @@ type Options struct {
 	// Name identifies the reflector in logs. Default: "reflector".
 	Name string
 	// Resource is the kind of the objects as a schema.GroupResource writes it: "pods" or
-	// "deployments.apps". Reflectors and stores of one Gate and resource share what one
-	// of them learns about the resource: whether the server
-	// serves WatchList, how many streams may open at a time, and whether the resource
-	// can be read at all. Default: "", which is a resource like any other, but shares no reads.
+	// "deployments.apps". Reflectors and stores of one Gate and resource share what one of
+	// them learns about the resource: whether the server serves WatchList, how many streams
+	// may open at a time, and whether the resource can be read at all. Default: "", which is a
+	// resource like any other, but shares no reads.
 	Resource string
 	// OnChange is called after everything that can matter to a waiting caller: a
 	// complete read, an event that reached the store, a silent stream that was verified, a
