@@ -38,8 +38,8 @@ type GateOptions struct {
 //
 // What one reflector proves about the server, all know:
 //
-//   - When one reflector finds that the server was rolled back (an etcd restore), all
-//     others begin with a consistent read.
+//   - When one reflector proves that etcd was restored from a backup, all others with a
+//     stream read again, once in 5 minutes at most.
 //   - A consistent read by a WatchList serves all reflectors of the same resource that
 //     needed one before it began: they ask for a state that is not older than its version,
 //     which the server has in memory. So 5,000 of them wait for a few progress

@@ -27,10 +27,9 @@ type consistentReads struct {
 
 // consistentRead is a consistent read that the server has answered. The zero value is none.
 type consistentRead struct {
-	began     uint64 // on the clock
-	version   string // of the state, which a watch cache of the server has reached
-	rollbacks uint64 // of the gate, this read's included
-	restored  bool   // it is of after these, as far as the reflector can tell
+	began   uint64 // on the clock
+	version string // of the state, which a watch cache of the server has reached
+	after   uint64 // of so many restores of etcd
 }
 
 // now returns a number above all that it has returned before.

@@ -135,7 +135,7 @@ func (c *Counters) CountRead(err error) {
 // reasonAfter returns why another session must follow one that has ended with err.
 func reasonAfter(ended attempt, err error) openReason {
 	switch class := failure.Of(err); {
-	case ended.beyond:
+	case ended.restored:
 		return openRolledBack
 	case ended.refreshed:
 		return openDemanded

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,10 +15,10 @@ import (
 
 	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
+	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 	"github.com/refwatch/refwatch/internal/reflector/internal/watchlist"
-	"github.com/refwatch/refwatch/internal/states"
 )
 
 const (
@@ -39,17 +38,14 @@ const (
 )
 
 // openStreams are the sessions of a gate whose state is stored. It verifies those that
-// are silent, and ends those that a rollback of the server has made silent: a stream at a
-// version that the server does not have yet delivers nothing. A watch after a list may
-// start as such a stream, if the server is rolled back between the two.
+// are silent, and ends all when a restore of etcd is proved: a stream at a version that the server
+// does not have yet delivers nothing. A watch after a list may start as such a stream, if etcd is
+// restored between the two.
 type openStreams struct {
-	rollbacks atomic.Uint64 // how often the server was found rolled back; written with mu held
-	provedAt  atomic.Int64  // the moment in which the last rollback was proved; 0 if there was none
-	limit     int           // of verifications of one resource at a time
+	limit int // of verifications of one resource at a time
 
 	mu        sync.Mutex
-	last      rollback          // without reached
-	reached   map[string]string // by resource, since the last rollback: see rollback.reached
+	restores  course.Restores
 	sessions  map[*session]struct{}
 	timer     *time.Timer
 	silent    map[silentKey]map[*session]struct{} // those to be verified
@@ -97,50 +93,26 @@ func (o *openStreams) remove(s *session) {
 	}
 }
 
-// serverRolledBack is called when a consistent read, asked for after so many
-// rollbacks, returned a version below one that was seen before. Several reflectors may
-// prove the same rollback; the first one counts. Streams that have seen later versions
-// are ended.
-func (o *openStreams) serverRolledBack(rollbacks uint64, version string) {
+// prove takes the proof of a restore by a read that was asked for when so many were known. If it is
+// the first one of that restore, all open streams end, for a consistent read. prove returns how many
+// restores the read is of after.
+func (o *openStreams) prove(asked uint64) (after uint64) {
 	o.mu.Lock()
-	counts := o.last.count == rollbacks
-	if counts {
-		o.last, o.reached = rollback{count: rollbacks + 1, restored: version}, map[string]string{}
-		o.rollbacks.Store(rollbacks + 1)
-		o.provedAt.Store(int64(moment.Now()))
-	}
+	first, after := o.restores.Prove(asked, moment.Now())
 	o.mu.Unlock()
-	if !counts {
-		return
+	if first {
+		for _, s := range o.all() {
+			s.r.refreshRestored(after)
+		}
 	}
-	for _, s := range o.all() {
-		s.r.refreshBeyond(version, rollbacks)
-	}
+	return after
 }
 
-// lastRollback returns the last rollback, as a resource sees it; zero if there was none.
-func (o *openStreams) lastRollback(resource string) (last rollback) {
-	if o.rollbacks.Load() == 0 {
-		return rollback{}
-	}
+// restoreCount returns how many restores of etcd were proved.
+func (o *openStreams) restoreCount() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	last = o.last
-	last.reached = laterVersion(last.restored, o.reached[resource])
-	return last
-}
-
-// hasReached notes the version of a consistent read of a resource that was asked for after so many
-// rollbacks. Reflectors without a resource may read anything.
-func (o *openStreams) hasReached(resource, version string, rollbacks uint64) {
-	if resource == "" || o.rollbacks.Load() == 0 {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.last.count == rollbacks {
-		o.reached[resource] = laterVersion(o.reached[resource], version)
-	}
+	return o.restores.Count()
 }
 
 func (o *openStreams) all() []*session {
@@ -221,8 +193,8 @@ func (o *openStreams) verified(resource string) {
 	o.verifyLocked(resource)
 }
 
-// verify reads the selection beside the stream, on a goroutine of its own. A rollback ends
-// the session, for a consistent read. So does a change that the stream has not delivered, if
+// verify reads the selection beside the stream, on a goroutine of its own. A list older than the
+// stream ends the session, for a consistent read. So does a change that the stream has not delivered, if
 // nothing arrives in eventAfter.
 func (s *session) verify() {
 	defer s.life.endCall()
@@ -245,7 +217,7 @@ func (s *session) verify() {
 // ErrSilent if the list is older, and another error if that is not known.
 func (s *session) compare() (err error) {
 	defer redact.Panic(&err) // of the store
-	seen, lastContact := s.r.progress.seen()
+	seen, lastContact := s.r.progress.seenUntil()
 	list, err := s.verifyingList()
 	if err != nil {
 		return err
@@ -258,8 +230,8 @@ func (s *session) compare() (err error) {
 	if err != nil {
 		return err
 	}
-	if order, _ := states.CompareVersions(version, seen); order < 0 {
-		return failure.ErrSilent // the server was rolled back
+	if seen.IsAbove(version) {
+		return failure.ErrSilent // a consistent read proves a restore
 	}
 	if same, known := s.r.store.holds(items); known && !same {
 		s.r.progress.awaitEvent(lastContact)

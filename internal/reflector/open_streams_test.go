@@ -317,24 +317,26 @@ func TestVerificationAfterAPauseOfTheGate(t *testing.T) {
 	})
 }
 
-// When one reflector finds that the server was rolled back, the open streams of the others
-// that have seen later versions are ended at once: they may be silent for ever.
-func TestRollbackEndsOpenStreams(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		gate := reflector.NewGate(reflector.GateOptions{})
-		var counters reflector.Counters
-		silent := start(t, watching(opens(state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate, Counters: &counters})
-		older := start(t, watching(opens(state(secret("30"), "50")...), opens()), reflector.Options{Gate: gate})
-		start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate}).Refresh()
-		after(10 * time.Second)
-		if got := silent.slot.Load(); got.ResourceVersion != "40" {
-			t.Errorf("state: got %+v, want version 40", got)
-		}
-		if got := older.source.asked(); len(got) != 1 {
-			t.Errorf("requests of a stream that has seen no later version: got %q, want one", got)
-		}
-		if got := counters.Stats(); got.OpenStreams != 1 || got.Opens[reflector.OpenRolledBack] != 1 {
-			t.Errorf("counted: got %+v, want one open stream, and one opened because of the rollback", got)
-		}
+// When one reflector proves a restore of etcd, the open streams of all others end, for a consistent read: one at a
+// later version may be silent for ever, and one at an earlier version may hold content that was undone.
+func TestRestoreEndsOpenStreams(t *testing.T) {
+	tests := map[string]struct{ version, read string }{"above the proof": {"90", "100"}, "below the proof": {"30", "50"}}
+	parkedAndBlocking(t, func(t *testing.T) {
+		eachCase(t, tests, func(t *testing.T, test struct{ version, read string }) {
+			gate := reflector.NewGate(reflector.GateOptions{})
+			var counters reflector.Counters
+			other := start(t, watching(opens(state(secret(test.version), test.read)...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate, Counters: &counters})
+			start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), reflector.Options{Gate: gate}).Refresh()
+			after(10 * time.Second)
+			if got := other.slot.Load(); got.ResourceVersion != "40" {
+				t.Errorf("state: got %+v, want version 40", got)
+			}
+			if got := other.source.asked(); !slices.Equal(got, []string{"WatchList ", "WatchList "}) {
+				t.Errorf("requests: got %q, want two consistent ones", got)
+			}
+			if got := counters.Stats(); got.OpenStreams != 1 || got.Opens[reflector.OpenRolledBack] != 1 {
+				t.Errorf("counted: got %+v, want one open stream, and one opened because of the restore", got)
+			}
+		})
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 	"github.com/refwatch/refwatch/internal/states"
 )
@@ -16,14 +17,13 @@ import (
 // what others may ask about the session under way.
 type progress struct {
 	mu          sync.Mutex
-	version     string // the highest seen since the last rollback
+	seen        course.Seen
 	synced      bool
 	consistent  bool   // the next read must be a consistent one of its own
 	needed      uint64 // when a state of that time or later was last needed: see consistentReads
 	includes    uint64 // when the newest consistent read began that the state includes, 0 if it includes none
 	readFor     uint64 // the highest number that the next read of what is needed covers
 	lastReadFor uint64 // the one that the last such read covered
-	rollbacks   uint64 // of the gate, before that read
 	lastContact moment.Moment
 	notUpdated  moment.Moment // see Status.NotUpdatedSince
 	failures    *failures     // nil, as nearly always, if none has failed
@@ -39,17 +39,13 @@ type attempt struct {
 	consistent bool          // the request asked for a consistent read of its own
 	dropped    bool          // the session was ended by Follow, Read or Pause
 	once       bool          // the session ends when the state is stored
-	rolledBack bool          // the answer proved that the server was rolled back
-	restored   bool          // the answer is of after the last rollback, as far as the reflector can tell
-	reached    string        // what a read has shown, before the request and after the last rollback; empty without one
 	streaming  bool          // the stream is open
 	parked     bool          // no goroutine belongs to it
 	refreshed  bool          // the session was ended for a consistent read
-	beyond     bool          // it was, because the server was rolled back
+	restored   bool          // it was, because etcd was restored
 	verifying  bool          // the silent stream is being compared with a list
 	unanswered bool          // the last such list was not answered
 	awaited    moment.Moment // since when a list has shown a change that the stream has not delivered; 0 if it has shown none
-	rollbacks  uint64        // of the gate, before the request
 	readFor    uint64        // what the request covers
 }
 
@@ -58,26 +54,23 @@ type attempt struct {
 const slowStore = time.Second
 
 // ask begins an attempt. It returns the version to read at; an empty one asks for a
-// consistent read. After a rollback that any reflector has proved, the versions seen before
-// are of no use. shared is the newest consistent read of the resource, zero if there is
-// none. The clock of reads is read with the lock held, so that its order is that of ask,
-// requireReadFor and refresh.
-func (p *progress) ask(last rollback, reads *consistentReads, shared consistentRead) (version string) {
+// consistent read. The gate knows so many restores of etcd. shared is the newest consistent read of
+// the resource, zero if there is none. The clock of reads is read with the lock held, so that its
+// order is that of ask, requireReadFor and refresh.
+func (p *progress) ask(restores uint64, reads *consistentReads, shared consistentRead) (version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := reads.now()
-	known := p.version == "" || p.rollbacks == last.count // what was seen is of use
 	a := &p.current
-	a.since, a.answered, a.consistent, a.includes, a.rollbacks, a.readFor = moment.Now(), 0, false, 0, last.count, p.readFor
-	a.reached, a.restored = last.reached, known
-	switch {
-	case p.consistent || !known:
+	a.since, a.answered, a.consistent, a.includes, a.readFor = moment.Now(), 0, false, 0, p.readFor
+	switch mustBeConsistent := p.seen.Ask(restores); {
+	case p.consistent || mustBeConsistent:
 	case p.includes > p.needed:
 		a.includes = p.includes
-		return p.version
-	case shared.began > p.needed && shared.rollbacks == last.count:
+		return p.seen.Version()
+	case shared.began > p.needed && shared.after == restores:
 		a.includes = shared.began
-		return laterVersion(shared.version, p.version)
+		return laterVersion(shared.version, p.seen.Version())
 	}
 	a.consistent, a.includes = true, now
 	return ""
@@ -102,21 +95,35 @@ func (p *progress) unansweredSince() time.Time {
 	return p.current.since.Time()
 }
 
-// checkRead checks the version of a complete read that is about to reach the store, and is
-// not older than what was asked for. Below a version that was seen it is a consistent read, and
-// the server was rolled back. It proves another rollback than those that the gate knew when the
-// read began, if the reflector has read since, or if it is below what others had read since.
-func (p *progress) checkRead(version string) (rolledBack, proved bool, rollbacks uint64) {
+// checkRead takes the version of a complete read that is about to reach the store: see
+// [course.Seen.Read]. known is how many restores the gate knew when the read was asked for.
+func (p *progress) checkRead(version string) (restored, proves bool, known uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if order, _ := states.CompareVersions(version, p.version); order >= 0 {
-		return false, false, 0
+	if restored, proves = p.seen.Read(version); restored {
+		p.includes = 0
 	}
-	p.current.restored = true
-	p.version, p.includes = "", 0 // even if the store refuses this read, the next one proves nothing more
-	a := &p.current
-	a.rolledBack = p.rollbacks == a.rollbacks || laterVersion(version, a.reached) != version
-	return true, a.rolledBack, a.rollbacks
+	return restored, proves, p.seen.After()
+}
+
+// restoreProved takes how many restores the read under way is of after.
+func (p *progress) restoreProved(after uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen.Proved(after)
+}
+
+// refreshRestored is refresh, for a state that is of before one of so many restores. That begins with
+// a consistent read: see ask.
+func (p *progress) refreshRestored(restores uint64, active bool) (end bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.seen.MustRead(restores) || p.isReadingLocked(active) {
+		return false
+	}
+	p.current.refreshed = p.current.refreshed || active
+	p.current.restored = p.current.restored || active
+	return active
 }
 
 // stateAnswered records that the server has answered the request for the state. An empty version
@@ -128,18 +135,9 @@ func (p *progress) stateAnswered(version string) (read consistentRead) {
 	a := &p.current
 	a.answered = moment.Now()
 	if a.consistent {
-		read = consistentRead{began: a.includes, version: version, rollbacks: a.rollbacksAfter(), restored: a.restored}
+		read = consistentRead{began: a.includes, version: version, after: p.seen.After()}
 	}
 	return read
-}
-
-// rollbacksAfter returns how many rollbacks the gate knew before the request, and the one that the
-// answer has proved.
-func (a *attempt) rollbacksAfter() uint64 {
-	if a.rolledBack {
-		return a.rollbacks + 1
-	}
-	return a.rollbacks
 }
 
 // stateStored records that a complete read has reached the store, which a session makes once or
@@ -149,12 +147,10 @@ func (p *progress) stateStored(version string, watchable, once bool) {
 	defer p.mu.Unlock()
 	now, a := moment.Now(), &p.current
 	p.synced, p.lastContact = p.synced || !a.dropped, a.answered
-	if version != "" {
-		p.version = version
-	}
+	p.seen.Stored(version)
 	p.consistent = false
 	if a.includes > 0 {
-		p.includes, p.rollbacks, p.lastReadFor = a.includes, a.rollbacksAfter(), a.readFor
+		p.includes, p.lastReadFor = a.includes, a.readFor
 	}
 	if watchable {
 		p.failures.forget()
@@ -200,9 +196,7 @@ func (p *progress) contact(version string, at moment.Moment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lastContact, p.current.awaited = max(p.lastContact, at), 0
-	if order, _ := states.CompareVersions(version, p.version); order > 0 {
-		p.version = version
-	}
+	p.seen.Event(version)
 }
 
 // forgetFailures forgets those for which the next attempt does not wait.
@@ -345,11 +339,25 @@ func (p *progress) hasLostEvent(after time.Duration) bool {
 	return p.current.awaited != 0 && p.current.awaited.Since() >= after
 }
 
-// seen returns the highest version and the time of the last contact.
-func (p *progress) seen() (version string, lastContact moment.Moment) {
+// version returns the highest version that was seen.
+func (p *progress) version() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.version, p.lastContact
+	return p.seen.Version()
+}
+
+// isAbove reports whether a later version than this one was seen.
+func (p *progress) isAbove(version string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen.IsAbove(version)
+}
+
+// seenUntil returns what was seen until the last contact, and the time of that.
+func (p *progress) seenUntil() (seen course.Seen, lastContact moment.Moment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen, p.lastContact
 }
 
 // status returns the progress as a Status, without what only admission knows.
@@ -358,7 +366,7 @@ func (p *progress) status() Status {
 	defer p.mu.Unlock()
 	status := Status{
 		Synced:          p.synced,
-		ResourceVersion: p.version,
+		ResourceVersion: p.seen.Version(),
 		LastContact:     p.lastContact.Time(),
 		NotUpdatedSince: cmp.Or(p.notUpdated, p.current.awaited).Time(),
 		ReadFor:         p.lastReadFor,

@@ -179,8 +179,7 @@ func nameOf(store Namer) (name string) {
 
 // ResourceVersion returns that of Status, at less cost.
 func (r *Reflector) ResourceVersion() string {
-	version, _ := r.progress.seen()
-	return version
+	return r.progress.version()
 }
 
 func statusOf(member *admission.Member, progress *progress) Status {
@@ -253,7 +252,7 @@ func (r *Reflector) finish(s *session, err error) {
 		r.gate.shortStreams.ended(r, ended.since.Since(), err)
 	}
 	if !ended.consistent && failure.Of(err) == failure.TooLarge {
-		r.member.Expedite() // the consistent read may prove a rollback, which concerns all
+		r.member.Expedite() // the consistent read may prove a restore, which concerns all
 	} else if ended.refreshed {
 		r.member.Expedite() // a caller waits for the read
 	}
@@ -320,6 +319,15 @@ func (r *Reflector) giveUpAt() time.Time {
 // the store, Status.ReadFor is at least number. ReadFor begins no read and does not disturb one under way; Refresh
 // begins one now. Numbers must not decrease.
 func (r *Reflector) ReadFor(number uint64) { r.progress.requireReadFor(number, &r.gate.reads) }
+
+// refreshRestored ends the stream if its state is of before one of so many restores of etcd.
+func (r *Reflector) refreshRestored(restores uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.progress.refreshRestored(restores, r.session != nil) {
+		r.session.end(nil)
+	}
+}
 
 // Refresh begins a new read now, whose state is not older than this call, as that of ReadFor: a synced stream is
 // closed and opened again, and a pause is cut short. A read under way is left alone, and may be older; then this

@@ -23,7 +23,7 @@ import (
 func (s *session) resume() (resumed bool, err error) {
 	source, ok := s.r.source.(listwatch.Resumable)
 	if !ok || s.once || !source.IsLarge() || !s.r.chooser.MayCompare() ||
-		!s.r.progress.mayResume(s.r.gate.streams.rollbacks.Load()) {
+		!s.r.progress.mayResume(s.r.gate.streams.restoreCount()) {
 		return false, nil
 	}
 	version, same, err := s.compareMetadata(s.context(), source)
@@ -59,21 +59,20 @@ func (s *session) compareMetadata(ctx context.Context, source listwatch.Resumabl
 	if err != nil {
 		return "", false, err
 	}
-	seen, _ := s.r.progress.seen()
-	if order, _ := states.CompareVersions(version, laterVersion(seen, asked)); order < 0 {
-		return "", false, nil // a read proves that the server was rolled back
+	if order, _ := states.CompareVersions(version, asked); order < 0 || s.r.progress.isAbove(version) {
+		return "", false, nil // a read proves a restore, or not
 	}
 	held, _ := s.r.store.holds(items)
 	return version, same && held, nil
 }
 
-// mayResume reports whether the next read may be a list of metadata. rollbacks is how many
-// rollbacks the gate knows: after one, an object may have other content under the same
-// version. After a failure that is no break, a read shows more.
-func (p *progress) mayResume(rollbacks uint64) bool {
+// mayResume reports whether the next read may be a list of metadata. The gate knows so many
+// restores of etcd: after one, an object may have other content under the same version. After a
+// failure that is no break, a read shows more.
+func (p *progress) mayResume(restores uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	class := p.failures.class()
-	return p.synced && p.version != "" && p.rollbacks == rollbacks &&
+	return p.synced && p.seen.Version() != "" && !p.seen.MustRead(restores) &&
 		!class.NeedsConsistentRead() && !class.IsRefusal() && class != failure.Failed
 }

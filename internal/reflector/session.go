@@ -116,12 +116,11 @@ func (s *session) isParked() bool { return s.life.isParked() }
 // share consistent reads: the version of a list may be one that no watch cache has reached
 // yet, and the request at that version would wait for it.
 func (s *session) ask() (version string) {
-	gate := s.r.gate
-	last, shared := gate.streams.lastRollback(s.r.resource()), consistentRead{}
+	gate, shared := s.r.gate, consistentRead{}
 	if !s.listMode {
 		shared = gate.reads.of(s.r.resource())
 	}
-	return s.r.progress.ask(last, &gate.reads, shared)
+	return s.r.progress.ask(gate.streams.restoreCount(), &gate.reads, shared)
 }
 
 // cause returns why the session ended, nil for a regular end.
@@ -201,8 +200,8 @@ func (s *session) check(event watch.Event) error {
 }
 
 // checkRead checks the version of a complete read that is about to be stored, and that was
-// asked for at a version. If it proves a rollback of the server, the store and the other
-// reflectors of the gate are notified.
+// asked for at a version. If it proves a restore of etcd, the store and the other reflectors of the
+// gate are notified.
 func (s *session) checkRead(version, asked string) error {
 	if err := states.CheckVersion(version); err != nil {
 		return err
@@ -210,12 +209,12 @@ func (s *session) checkRead(version, asked string) error {
 	if order, _ := states.CompareVersions(version, asked); order < 0 {
 		return fmt.Errorf("%w: a read at a version that is older than the one asked for", cache.ErrMalformed)
 	}
-	rolledBack, proved, rollbacks := s.r.progress.checkRead(version)
-	if rolledBack {
+	restored, proves, known := s.r.progress.checkRead(version)
+	if restored {
 		s.r.store.newEpoch()
 	}
-	if proved {
-		s.r.gate.streams.serverRolledBack(rollbacks, version)
+	if proves {
+		s.r.progress.restoreProved(s.r.gate.streams.prove(known))
 	}
 	return nil
 }
@@ -228,9 +227,6 @@ func (s *session) answered(version string, list bool) (watchable bool) {
 	read := s.r.progress.stateAnswered(version)
 	if !list {
 		s.r.gate.reads.add(s.r.resource(), read)
-	}
-	if read.began > 0 && read.restored {
-		s.r.gate.streams.hasReached(s.r.resource(), version, read.rollbacks)
 	}
 	if s.expire != nil {
 		s.expire()
@@ -262,7 +258,7 @@ func (s *session) stateStored(version string, watchable bool) {
 	s.r.member.Release(failure.Outcome(nil))
 	s.r.gate.streams.add(s)
 	if !s.once {
-		s.checkRollback() // it may have been proved before s was added
+		s.r.refreshRestored(s.r.gate.streams.restoreCount()) // proved before s was added
 	}
 	s.r.changed()
 	s.r.logRecovery(false)
@@ -275,18 +271,8 @@ func (s *session) apply(event watch.Event, arrived moment.Moment) error {
 		return err
 	}
 	s.r.progress.contact(version, arrived)
-	if int64(arrived) <= s.r.gate.streams.provedAt.Load() { // the event may be of before the rollback
-		s.checkRollback()
-	}
 	s.r.changed()
 	return nil
-}
-
-// checkRollback ends the session if its state is above the version to which the server was rolled back since its read.
-func (s *session) checkRollback() {
-	if last := s.r.gate.streams.lastRollback(s.r.resource()); last.count > 0 {
-		s.r.refreshBeyond(last.restored, last.count-1)
-	}
 }
 
 // after calls f when the time has passed, unless stop is called before. The session

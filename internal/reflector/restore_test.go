@@ -18,56 +18,31 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
-// A stream that the first rollback has kept, because it was below it, sees later versions, and then a second rollback.
-// That is proved to others: a stream at a version beyond it ends at once.
-func TestSecondRollbackIsProved(t *testing.T) {
+// An API server is not restarted after a restore of etcd, and has versions of before it. A reflector that reads from it
+// and from another by turns makes others read once in 5 minutes at most.
+func TestProofsOfARestoreAreRare(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"}
-		kept := newStream(state(secret("40"), "50")...)
-		start(t, watching(kept.answer, opens(state(secret("40"), "70")...)), options)
-		first := start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), options)
-		first.Refresh()
-		after(10 * time.Second)
-		if got := first.Status().ResourceVersion; got != "60" {
-			t.Fatalf("the first rollback: got version %s, want 60", got)
+		ahead := false
+		turns := start(t, &fakeSource{onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
+			if ahead = !ahead; ahead {
+				return opens(state(secret("90"), "100")...)()
+			}
+			return opens(state(secret("40"), "60")...)()
+		}}, options)
+		other := start(t, &fakeSource{onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
+			return opens(state(secret("30"), "50")...)()
+		}}, options)
+		const minutes = 30
+		for range minutes * 6 {
+			turns.Refresh()
+			after(10 * time.Second)
 		}
-		kept.events <- bookmark("80", false)
-		silent := start(t, watching(opens(state(secret("75"), "80")...), opens(state(secret("40"), "70")...)), options)
-		after(10 * time.Second)
-		kept.finish(io.EOF) // the server is restored to 70; the stream of the other one is kept, and silent
-		after(10 * time.Second)
-		if got := silent.slot.Load().ResourceVersion; got != "40" {
-			t.Errorf("10 s after the second rollback was read: got version %s, want 40", got)
+		if got := turns.source.count("WatchList"); got < minutes*3 {
+			t.Fatalf("got %d reads by turns, want a restore seen each 20 s", got)
 		}
-	})
-}
-
-// A reflector that is refused during two rollbacks proves the second one: it reads a version below what the first one
-// has restored, or below what others have read since.
-func TestRollbackBelowAnother(t *testing.T) {
-	eachCase(t, map[string]struct{ others, since, second string }{
-		"below what was restored":           {"configmaps", "65", "45"},
-		"below what others have read since": {"secrets", "80", "70"},
-	}, func(t *testing.T, test struct{ others, since, second string }) {
-		options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: test.others}
-		var granted atomic.Bool
-		late := start(t, refusedAfter(io.EOF, &granted, state(secret("90"), "100"), state(secret("40"), test.second)), reflector.Options{Gate: options.Gate, Resource: "secrets"})
-		after(time.Second)
-		first := start(t, watching(breaks(io.EOF, state(secret("90"), "100")...), opens(state(secret("40"), "60")...)), options)
-		first.Refresh()
-		after(10 * time.Second)
-		if got := first.slot.Load().ResourceVersion; got != "40" {
-			t.Fatalf("the first rollback: got version %s, want 40", got)
-		}
-		silent := start(t, watching(opens(state(secret("62"), test.since)...), opens(state(secret("40"), test.second)...)), options)
-		after(10 * time.Second)
-		granted.Store(true) // the server is restored again; the stream of the other one is kept, and silent
-		after(30 * time.Second)
-		if got := late.slot.Load().ResourceVersion; got != "40" {
-			t.Fatalf("the second rollback: got version %s, want 40", got)
-		}
-		if got := silent.slot.Load().ResourceVersion; got != "40" {
-			t.Errorf("after the second rollback was read: got version %s, want 40", got)
+		if got := other.source.count("WatchList"); got < minutes/5 || got > 2+minutes/5 {
+			t.Errorf("got %d reads of another reflector in %d minutes, want one each 5 minutes", got, minutes)
 		}
 	})
 }

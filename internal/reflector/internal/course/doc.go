@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package course has the rules of a reflector's course, each in a file of its own: when etcd was
+// restored.
+//
+// A rule is a machine: a value without a lock. Its methods take what has happened, and the time,
+// and return what to do. They start nothing, call nothing back, log nothing and do not read the
+// clock. Their callers hold the lock of the record that has the value.
+package course
