@@ -169,7 +169,7 @@ e2e: ## Run the short tests on a real control plane (or KUBERNETES=1.37) and wri
 .PHONY: e2e-long
 e2e-long: ## Run all tests on a real control plane: long outages, 10,000 objects, the harness
 	cd test/e2e && $(GO) run ./build
-	cd test/e2e && $(GO) test $(RACE) -count=1 -p 1 -timeout 25m . ./access ./faults
+	cd test/e2e && $(GO) test $(RACE) -count=1 -p 1 -timeout 40m . ./access ./faults ./conformance
 	cd test/e2e && $(GO) test -count=1 -timeout 25m ./scale
 	cd test/e2e && $(GO) test -count=1 -timeout 25m -run TenThousand ./faults
 

@@ -18,7 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestConformance runs the suite on two control planes, with and without WatchList. They run in parallel, as the tests
+// TestConformance runs the suite on two control planes, with and without WatchList, and with -short on
+// each with one of two content types. They run in parallel, as the tests
 // mostly wait. If CONFORMANCE_RESULTS names a file, it writes the results there, for the tables in docs.
 func TestConformance(t *testing.T) {
 	var results conformance.Results
@@ -34,6 +35,9 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			cluster := e2e.New(t, e2e.Options{DisableWatchList: !watchList})
 			for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
+				if testing.Short() && watchList == (contentType == runtime.ContentTypeProtobuf) {
+					continue // two of the four show most; the in-process server has all
+				}
 				setting := conformance.Setting{Server: "real", WatchList: watchList, ContentType: contentType}
 				t.Run(setting.Mode(), func(t *testing.T) {
 					conformance.Run(t, rigOf(cluster), setting, &results)

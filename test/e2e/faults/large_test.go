@@ -19,9 +19,13 @@ import (
 // Large objects whose streams break are not transferred again, unless they have changed.
 func TestLarge(t *testing.T) {
 	cluster := e2e.New(t, e2e.Options{})
-	for _, test := range []struct{ objects, size int }{{500, 100_000}, {100, 1_000_000}} {
-		t.Run(fmt.Sprintf("%d of %d kB", test.objects, test.size/1000), func(t *testing.T) {
-			testLargeCut(t, cluster, test.objects, test.size)
+	of100, of1000 := 500, 100
+	if testing.Short() {
+		of100, of1000 = 100, 40
+	}
+	for size, objects := range map[int]int{100_000: of100, 1_000_000: of1000} {
+		t.Run(fmt.Sprintf("%d of %d kB", objects, size/1000), func(t *testing.T) {
+			testLargeCut(t, cluster, objects, size)
 		})
 	}
 	t.Run("restored", func(t *testing.T) { testLargeRestore(t, cluster) })

@@ -19,7 +19,11 @@ import (
 // restored. It delays none of the others. After it has returned, the store agrees with the server.
 func TestTransformBlocks(t *testing.T) {
 	cluster := e2e.New(t, e2e.Options{})
-	for _, test := range []struct{ objects, size int }{{many, 100}, {300, 100_000}} {
+	largeOnes := 300
+	if testing.Short() {
+		largeOnes = 150
+	}
+	for _, test := range []struct{ objects, size int }{{many, 100}, {largeOnes, 100_000}} {
 		t.Run(fmt.Sprintf("%d of %d bytes", test.objects, test.size), func(t *testing.T) {
 			testTransformBlocks(t, cluster, test.objects, test.size)
 		})
