@@ -219,9 +219,10 @@ func begunLocked[T any](c *Checker, e Event) (begun T, ok bool) {
 
 // faults are those under way, and when the others ended.
 type faults struct {
-	all      scope // those that affect every object
-	outages  int   // those of them that are not partial
-	affected int   // objects that a fault of their own affects
+	all      scope     // those that affect every object
+	outages  int       // those of them that are not partial
+	affected int       // objects that a fault of their own affects
+	wentOn   time.Time // when the last partial one ended: a server that was stopped handles what it was sent
 }
 
 // scope is what faults do to some objects.
@@ -275,6 +276,9 @@ func (c *Checker) addFaultLocked(e Event) {
 	if f, ok := begunLocked[*fault](c, e); ok {
 		if f.isOutage() {
 			c.faults.outages--
+		}
+		if f.partial {
+			c.faults.wentOn = c.now
 		}
 		for _, s := range c.scopesLocked(f) {
 			if s.end(c.now, f.within); s != &c.faults.all && s.active == 0 {

@@ -55,7 +55,8 @@
 //   - S5: no Get returns ErrNotRegistered while an owner references the object. While no owner does, each Get returns
 //     it, and one that waits ends soon after the last reference was deleted ([Limits].Released).
 //   - S7: there are no other requests than list, watch and get of one object. None begins for an object that was never
-//     referenced, or later than soon after its last reference was deleted ([Limits].Released).
+//     referenced, or later than soon after its last reference was deleted ([Limits].Released), or after a server
+//     went on that was stopped: it handles what it was sent before.
 //   - S10: Changes yields the states in their order. It yields one again only after a new owner, and yields the
 //     newest in the end, to a new owner too.
 //   - L3 and L5: few requests come and fail, and few connections are dialed: L3 counts those of one object

@@ -96,7 +96,11 @@ func (c *Checker) serveLocked(o *object, served bool) {
 
 // checkReleasedLocked checks that the object has a reference, or had one a moment ago.
 func (c *Checker) checkReleasedLocked(o *object, rule, what string) {
-	switch late := c.now.Sub(o.released); {
+	released := o.released
+	if rule == "S7" {
+		released = later(released, c.faults.wentOn)
+	}
+	switch late := c.now.Sub(released); {
 	case c.limits.Released == 0:
 	case o.possible > 0:
 		c.report.Decided[rule]++

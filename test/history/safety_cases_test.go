@@ -351,6 +351,17 @@ var safetyCases = map[string]testCase{
 		time.Sleep(time.Minute)
 		r.Response("list", 200)
 	}, "after the last reference"},
+	"a request that a stopped server had": {"S7", func(r *rig, wrong bool) {
+		r.reference()
+		stopped := r.PartialFault("server stopped", fresh)
+		r.release()
+		time.Sleep(time.Minute)
+		stopped.End()
+		time.Sleep(pick[time.Duration](wrong, 1001, 1000) * time.Millisecond)
+		r.Request("list")
+		time.Sleep(time.Minute)
+		r.Response("list", 200)
+	}, "after the last reference"},
 	"a request after the last reference, during a fault": {"S7", func(r *rig, wrong bool) {
 		r.reference()
 		r.Fault("outage", fresh)
