@@ -78,6 +78,7 @@ type World struct {
 	lags       map[*apiserver.Server]int // faults that have stopped the watch cache
 	late       int                       // owners that probe and finish have made
 	kept       map[*Object]int64         // the requests that there were of objects with a stream, before their references changed
+	proved     uint64                    // provedRestores when that was checked
 	rested     bool                      // all goroutines were idle before the step
 
 	lent     lent
