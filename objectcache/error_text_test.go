@@ -244,7 +244,7 @@ func TestIssue8ErrorsNameTheCause(t *testing.T) {
 			r.refuse(unavailable())
 			r.AddReference(namespace, "tls", "pod")
 			time.Sleep(10 * time.Second)
-			release := r.holdBack("watch")
+			release := r.holdBack("watch", "list")
 			time.Sleep(5 * time.Second)
 			_, err := r.get("tls", 3*time.Second)
 			// An attempt that began more than 5 s ago is given up for the Get. That is then the failure.

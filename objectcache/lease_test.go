@@ -95,7 +95,7 @@ func TestAcquireOnGetBeforeRun(t *testing.T) {
 func TestAcquireOnGetWhileAGetWaits(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{AcquireOnGet: time.Second}, func(t *testing.T, r *rig) {
 		r.create("tls")
-		release := r.holdBack("get", "watch")
+		release := r.holdBack("get", "list", "watch")
 		got := r.async(t.Context(), "tls")
 		for range 9 {
 			time.Sleep(time.Second)

@@ -14,7 +14,6 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/histogram"
 	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
-	"github.com/refwatch/refwatch/internal/reflector/internal/watchlist"
 )
 
 const (
@@ -37,16 +36,16 @@ type GateOptions struct {
 
 // Gate decides which reflectors may open a stream now: see Gate of package objectcache. Make one with [NewGate].
 type Gate struct {
-	name       string
-	admission  *admission.Controller
-	watchLists watchlist.Server
-	reads      consistentReads
-	streams    openStreams
-	workers    workers                        // of parked streams
-	unparked   unparked                       // why others are not
-	counters   h2.Counters                    // of connections
-	failures   flowcontrol.PassiveRateLimiter // bounds the lines that are logged
-	outages    outages
+	name      string
+	admission *admission.Controller
+	resources resources
+	reads     consistentReads
+	streams   openStreams
+	workers   workers                        // of parked streams
+	unparked  unparked                       // why others are not
+	counters  h2.Counters                    // of connections
+	failures  flowcontrol.PassiveRateLimiter // bounds the lines that are logged
+	outages   outages
 
 	shortStreams shortStreams
 }

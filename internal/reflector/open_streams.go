@@ -18,7 +18,6 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
-	"github.com/refwatch/refwatch/internal/reflector/internal/watchlist"
 )
 
 const (
@@ -50,6 +49,7 @@ type openStreams struct {
 	timer     *time.Timer
 	silent    map[silentKey]map[*session]struct{} // those to be verified
 	verifying map[string]int                      // by resource, verifications under way
+	listless  map[string]moment.Moment            // by resource, when two lists in a row had failed; 0 after one
 }
 
 // silentKey selects silent streams of a resource: those whose last list was answered, or never
@@ -65,6 +65,7 @@ func newOpenStreams(limit int) openStreams {
 		sessions:  map[*session]struct{}{},
 		silent:    map[silentKey]map[*session]struct{}{},
 		verifying: map[string]int{},
+		listless:  map[string]moment.Moment{},
 	}
 }
 
@@ -121,23 +122,48 @@ func (o *openStreams) all() []*session {
 	return slices.Collect(maps.Keys(o.sessions))
 }
 
-// check lets the silent streams be verified, and ends those that have lost a change.
+// check lets the silent streams be verified, and ends those that have lost a change, or that no list
+// can verify.
 func (o *openStreams) check() {
-	for _, s := range o.verifySilent() {
+	lost, unverified := o.verifySilent()
+	for _, s := range lost {
 		s.end(failure.ErrSilent)
+	}
+	for _, s := range unverified {
+		s.end(failure.ErrUnverified)
 	}
 }
 
-// verifySilent begins verifications. It returns the sessions whose event did not arrive in
-// time. Such a session has had no goroutine and no list since its verification.
-func (o *openStreams) verifySilent() (lost []*session) {
+// compared takes whether the list of a verification was answered. It reports whether two of a resource
+// in a row were not: what one stream proves of lists, all know.
+func (o *openStreams) compared(resource string, answered bool) (listless bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if answered {
+		delete(o.listless, resource)
+		return false
+	}
+	_, listless = o.listless[resource]
+	if o.listless[resource] = 0; listless {
+		o.listless[resource] = moment.Now()
+	}
+	return listless
+}
+
+// verifySilent begins verifications. It returns the sessions whose event did not arrive in time, and
+// those that are silent while lists fail. Such a session has had no goroutine and no list since its
+// verification.
+func (o *openStreams) verifySilent() (lost, unverified []*session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for s := range o.sessions {
 		switch {
 		case s.r.progress.hasLostEvent(eventAfter):
 			lost = append(lost, s)
-		case s.r.progress.isSilent(silentAfter):
+		case !s.r.progress.isSilent(silentAfter):
+		case o.areListlessLocked(s.r.resource()) && s.r.verbs.mayWatchList():
+			unverified = append(unverified, s)
+		default:
 			o.addSilentLocked(s)
 		}
 		if s.r.gate.shortStreams.mayBeOver(s.began.Since()) && s.life.beginCall() {
@@ -150,7 +176,12 @@ func (o *openStreams) verifySilent() (lost []*session) {
 	if len(o.sessions) > 0 {
 		o.timer.Reset(silenceCheck)
 	}
-	return lost
+	return lost, unverified
+}
+
+// areListlessLocked reports whether lists of a resource have failed lately.
+func (o *openStreams) areListlessLocked(resource string) bool {
+	return o.listless[resource].Since() < silentAfter
 }
 
 func (o *openStreams) addSilentLocked(s *session) {
@@ -195,16 +226,24 @@ func (o *openStreams) verified(resource string) {
 
 // verify reads the selection beside the stream, on a goroutine of its own. A list older than the
 // stream ends the session, for a consistent read. So does a change that the stream has not delivered, if
-// nothing arrives in eventAfter.
+// nothing arrives in eventAfter. So do two lists in a row that fail, or one that hangs: lists may fail for
+// good. The next session reads with a WatchList, unless these do not work, either.
 func (s *session) verify() {
 	defer s.life.endCall()
 	defer s.r.gate.streams.verified(s.r.resource())
 	defer s.life.dropContext()
+	repeated := s.r.progress.isUnanswered()
 	err := s.compare()
 	confirmed := s.r.progress.endVerifying(err == nil)
+	fault := course.FaultOf(err, false)
+	if err == nil || fault != course.NoFault {
+		repeated = s.r.gate.streams.compared(s.r.resource(), err == nil) || repeated
+	}
 	switch {
 	case errors.Is(err, failure.ErrSilent):
 		s.end(err)
+	case (fault == course.Hung || repeated && fault != course.NoFault) && s.r.verbs.mayWatchList():
+		s.end(failure.ErrUnverified)
 	case err != nil:
 		klog.FromContext(s.r.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.String(), "err", err)
 	case confirmed:
@@ -249,7 +288,7 @@ func (s *session) verifyingList() (runtime.Object, error) {
 	if err := member.Acquire(sessionCtx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(sessionCtx, watchlist.AnswerTimeout)
+	ctx, cancel := context.WithTimeout(sessionCtx, course.AnswerTimeout)
 	defer cancel()
 	list, err := s.listAt(ctx, "")
 	if sessionCtx.Err() != nil {

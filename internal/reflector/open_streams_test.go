@@ -123,7 +123,7 @@ func TestStreamWithEventsIsNotVerified(t *testing.T) {
 	})
 }
 
-// A verification that fails is repeated. The stream is kept.
+// A verification that fails is repeated once. The stream is kept meanwhile.
 func TestVerificationThatFails(t *testing.T) {
 	tests := map[string]listAnswer{
 		"no connection": listFails(errors.New("reset")),
@@ -137,14 +137,14 @@ func TestVerificationThatFails(t *testing.T) {
 		eachCase(t, tests, func(t *testing.T, bad listAnswer) {
 			gate := reflector.NewGate(reflector.GateOptions{})
 			good := brings("7", secret("5"))
-			r := start(t, listing(&fakeSource{onList: lists(good, bad, bad, good), onWatch: streams(opens())}), reflector.Options{Gate: gate})
+			r := start(t, listing(&fakeSource{onList: lists(good, bad, good), onWatch: streams(opens())}), reflector.Options{Gate: gate})
 			began := time.Now()
-			after(150 * time.Second)
+			after(149 * time.Second)
 			if got := r.Status(); !got.LastContact.Equal(began) || got.Failures != 0 {
 				t.Errorf("status while it fails: got %+v, want contact at %v, and no failure of the stream", got, began)
 			}
-			after(61 * time.Second)
-			if got, want := r.source.asked(), []string{"list ", "watch 7", "list ", "list ", "list "}; !slices.Equal(got, want) {
+			after(32 * time.Second)
+			if got, want := r.source.asked(), []string{"list ", "watch 7", "list ", "list "}; !slices.Equal(got, want) {
 				t.Errorf("requests: got %q, want %q", got, want)
 			}
 			if got := r.Status(); time.Since(got.LastContact) > time.Minute {
@@ -154,6 +154,54 @@ func TestVerificationThatFails(t *testing.T) {
 				t.Errorf("gate: got %+v, want it empty", got)
 			}
 		})
+	})
+}
+
+// A silent stream whose verifications fail for good is replaced: a list that fails does not end the matter.
+func TestSilentStreamWhereListsFail(t *testing.T) {
+	tests := map[string]listAnswer{
+		"forbidden": listFails(forbidden()),
+		"throttled": listFails(throttled(5)),
+		"500":       listFails(unreadable()),
+		"malformed": func() (runtime.Object, error) { return secret("5"), nil },
+		"hangs":     func() (runtime.Object, error) { time.Sleep(time.Minute); return nil, failure.ErrNoAnswer },
+	}
+	parkedAndBlocking(t, func(t *testing.T) {
+		eachCase(t, tests, func(t *testing.T, bad listAnswer) {
+			gate := reflector.NewGate(reflector.GateOptions{})
+			n := large(true, 1000)
+			var rigs []*rig
+			for range n {
+				source := &fakeSource{onList: lists(bad), onWatch: streams(opens(state(secret("5"), "7")...), opens(state(secret("8"), "9")...))}
+				rigs = append(rigs, start(t, source, reflector.Options{Gate: gate, Resource: "secrets"}))
+			}
+			after(4*time.Minute + 30*time.Second)
+			for i, r := range rigs {
+				if got := r.slot.Load().ResourceVersion; got != "8" {
+					t.Fatalf("stream %d, silent for 4 minutes and a half: got version %s, want 8 of another stream: %+v", i, got, r.Status())
+				}
+			}
+		})
+	})
+}
+
+// The same for one object whose lists fail, beside others that lists verify.
+func TestSilentStreamWhereOwnListsFail(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"}
+		opened := func() *fakeSource {
+			return &fakeSource{onList: lists(brings("7", secret("5"))), onWatch: streams(opens(state(secret("5"), "7")...), opens(state(secret("8"), "9")...))}
+		}
+		for range 5 {
+			start(t, opened(), options)
+		}
+		source := opened()
+		source.onList = lists(listFails(forbidden()))
+		r := start(t, source, options)
+		after(2*time.Minute + 50*time.Second)
+		if got := r.slot.Load().ResourceVersion; got != "8" {
+			t.Errorf("silent for 2 minutes and 50 s: got version %s, want 8 of another stream: %+v", got, r.Status())
+		}
 	})
 }
 

@@ -30,9 +30,9 @@ func TestVersionAfterFailure(t *testing.T) {
 		"expired":           {[]watchAnswer{fails(expired)}, []string{"WatchList 7", "WatchList "}},
 		"expired in stream": {[]watchAnswer{opens(errorEvent(expired))}, []string{"WatchList 7", "WatchList "}},
 		"too large once":    {[]watchAnswer{fails(tooLarge())}, []string{"WatchList 7", "WatchList "}},
-		"too large twice":   {[]watchAnswer{fails(tooLarge()), fails(tooLarge())}, []string{"WatchList 7", "WatchList ", "WatchList "}},
+		"too large twice":   {[]watchAnswer{fails(tooLarge()), fails(tooLarge())}, []string{"WatchList 7", "WatchList ", "list ", "WatchList "}},
 		"too large, then reset": {
-			[]watchAnswer{fails(tooLarge()), fails(errors.New("reset"))}, []string{"WatchList 7", "WatchList ", "WatchList "},
+			[]watchAnswer{fails(tooLarge()), fails(errors.New("reset"))}, []string{"WatchList 7", "WatchList ", "list ", "WatchList "},
 		},
 		"error in stream": {[]watchAnswer{opens(errorEvent(apierrors.NewInternalError(errors.New("etcd"))))}, []string{"WatchList 7", "WatchList 7"}},
 		"unknown event":   {[]watchAnswer{opens(event("NEWS", secret("8")))}, []string{"WatchList 7", "WatchList "}},
@@ -84,7 +84,7 @@ func TestReadAfterTooLargeIsSoon(t *testing.T) {
 			answers = append(answers, fails(forbidden()))
 		}
 		r := start(t, watching(append(answers, fails(tooLarge()), opens(state(secret("40"), "60")...))...), reflector.Options{})
-		after(5 * time.Minute)
+		after(4 * time.Minute) // before the stream is silent
 		requests := slices.DeleteFunc(r.source.seen(), func(r request) bool { return r.kind() == "list" })
 		if got, want := len(requests), 15; got != want {
 			t.Fatalf("WatchLists: got %d, want %d", got, want)

@@ -26,8 +26,14 @@ func TestRead(t *testing.T) {
 	}
 	well := brings("9", secret("5"))
 	tests := map[string]test{
-		"list":             {lists: []listAnswer{well}, want: []string{"list "}},
-		"retried":          {lists: []listAnswer{listFails(unreadable()), listFails(io.EOF), well}, want: []string{"list ", "list ", "list "}},
+		"list": {lists: []listAnswer{well}, want: []string{"list "}},
+		"retried": {
+			lists: []listAnswer{listFails(unreadable()), listFails(io.EOF), well}, watches: []watchAnswer{fails(unreadable())},
+			want: []string{"list ", "WatchList ", "list ", "WatchList ", "list "},
+		},
+		"lists fail": {
+			lists: []listAnswer{listFails(unreadable())}, watches: []watchAnswer{watchable}, want: []string{"list ", "WatchList "},
+		},
 		"may watch only":   {lists: []listAnswer{listFails(forbidden())}, watches: []watchAnswer{watchable}, want: []string{"list ", "WatchList "}},
 		"refused at first": {lists: []listAnswer{listFails(forbidden()), well}, watches: []watchAnswer{fails(forbidden())}, want: []string{"list ", "WatchList ", "list "}},
 	}

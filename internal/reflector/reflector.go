@@ -5,6 +5,7 @@ package reflector
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 
 	"github.com/refwatch/refwatch/internal/redact"
 	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
+	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
-	"github.com/refwatch/refwatch/internal/reflector/internal/watchlist"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
@@ -62,8 +63,8 @@ type Reflector struct {
 	counters *Counters
 	explain  func(error) error
 	member   admission.Member
-	chooser  watchlist.Chooser // how to read next
-	progress progress          // what was read
+	verbs    verbs    // how to read next
+	progress progress // what was read
 	ctx      context.Context
 	ended    func() // what Start was given
 
@@ -107,7 +108,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		r.counters = &Counters{}
 	}
 	r.progress.needed = r.gate.reads.now()
-	r.chooser = r.gate.watchLists.NewChooser(options.Resource, watchlist.Unsupported(source))
+	r.verbs = newVerbs(r.gate.resources.of(options.Resource), source)
 	r.gate.admission.Join(&r.member, options.Resource, observer{r})
 	r.member.Continue(options.Backoff.past)
 	return r
@@ -212,11 +213,13 @@ func (r *Reflector) finish(s *session, err error) {
 	err = redact.Bound(err) // a store, or a check of an answer, may have made it
 	r.gate.streams.remove(s)
 	ended, over := r.unsetSession(s)
-	r.chooser.SessionEnded(err, s.listMode, s.began.Time())
+	if !s.state && errors.Is(err, failure.ErrNoAnswer) {
+		r.verbs.unanswered(s.verb, errors.Is(err, failure.ErrGivenUp))
+	}
 	if failure.Of(err) == failure.TooLarge && !ended.consistent {
 		r.gate.reads.remove(r.resource(), ended.includes) // before another reflector is admitted
 	}
-	polls := ended.stored && s.listMode && r.chooser.Polls()
+	polls := ended.stored && s.verb != course.WatchList && r.verbs.isPolled()
 	switch {
 	case over, ended.dropped && err == nil, s.once && ended.stored:
 		outcome := admission.Outcome{}
@@ -311,7 +314,7 @@ func (r *Reflector) giveUpAt() time.Time {
 	if since.IsZero() {
 		return since
 	}
-	return since.Add(r.chooser.Patience())
+	return since.Add(r.verbs.patience())
 }
 
 // ReadFor marks the next read that begins and carries number: its state is not older than this call. It is a

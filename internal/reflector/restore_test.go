@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -32,7 +33,7 @@ func TestProofsOfARestoreAreRare(t *testing.T) {
 		}}, options)
 		other := start(t, &fakeSource{onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
 			return opens(state(secret("30"), "50")...)()
-		}}, options)
+		}, onList: listOf(state(secret("30"), "50"))}, options)
 		const minutes = 30
 		for range minutes * 6 {
 			turns.Refresh()
@@ -47,6 +48,12 @@ func TestProofsOfARestoreAreRare(t *testing.T) {
 	})
 }
 
+// listOf returns a list of what the initial events of a WatchList of an object bring.
+func listOf(events []watch.Event) func(metav1.ListOptions) (runtime.Object, error) {
+	object, end := events[0].Object.(*corev1.Secret), events[1].Object.(*corev1.Secret)
+	return func(metav1.ListOptions) (runtime.Object, error) { return list(end.ResourceVersion, object), nil }
+}
+
 // refusedAfter is a source that answers with a state and ends the stream with an error. After that it refuses all
 // requests until it is granted, and then has another state.
 func refusedAfter(end error, granted *atomic.Bool, first, second []watch.Event) *fakeSource {
@@ -59,7 +66,12 @@ func refusedAfter(end error, granted *atomic.Bool, first, second []watch.Event) 
 			return nil, forbidden()
 		}
 		return opens(second...)()
-	}, onList: func(metav1.ListOptions) (runtime.Object, error) { return nil, forbidden() }}
+	}, onList: func(options metav1.ListOptions) (runtime.Object, error) {
+		if !granted.Load() {
+			return nil, forbidden()
+		}
+		return listOf(second)(options)
+	}}
 }
 
 // One etcd is restored. Versions of another etcd, which has a kind of its own, are higher: they make no reflector prove
@@ -71,6 +83,8 @@ func TestRestoreOfOneOfTwoEtcds(t *testing.T) {
 		other := start(t, &fakeSource{onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
 			version++
 			return opens(state(secret("900000"), strconv.Itoa(version))...)()
+		}, onList: func(metav1.ListOptions) (runtime.Object, error) {
+			return list(strconv.Itoa(version), secret("900000")), nil
 		}}, reflector.Options{Gate: gate, Resource: "events"})
 		seeRestore(t, reflector.Options{Gate: gate, Resource: "secrets"}, other, "1000", "500", other.Refresh)
 	})
@@ -83,7 +97,7 @@ func TestRestoreBesideAServerThatIsAhead(t *testing.T) {
 		options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"}
 		other := start(t, &fakeSource{onWatch: func(metav1.ListOptions) (listwatch.Stream, error) {
 			return opens(state(secret("90"), ahead)...)()
-		}}, options)
+		}, onList: listOf(state(secret("90"), ahead))}, options)
 		seeRestore(t, options, other, "100000", "60", func() {})
 	})
 }

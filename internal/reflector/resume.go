@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/internal/states"
@@ -22,22 +23,24 @@ import (
 // shows UID and version of the object, and the times of its writes.
 func (s *session) resume() (resumed bool, err error) {
 	source, ok := s.r.source.(listwatch.Resumable)
-	if !ok || s.once || !source.IsLarge() || !s.r.chooser.MayCompare() ||
+	if !ok || s.once || !source.IsLarge() || !s.r.verbs.mayCompare() ||
 		!s.r.progress.mayResume(s.r.gate.streams.restoreCount()) {
 		return false, nil
 	}
+	next := s.verb
+	s.verb = course.Metadata
 	version, same, err := s.compareMetadata(s.context(), source)
 	if err != nil {
-		if !s.isOver() && s.r.chooser.CompareFailed(err) {
-			return false, nil
+		var goOn bool
+		if goOn, err = s.readFailed(err); !goOn {
+			return false, err
 		}
-		return false, err
 	}
-	if !same {
+	if err != nil || !same {
+		s.verb = next
 		return false, nil
 	}
-	s.listMode = true
-	watchable := s.answered(version, true)
+	watchable := s.answered(version)
 	s.r.store.confirm(version)
 	s.stateStored(version, watchable)
 	return true, s.watchFrom(version)

@@ -150,7 +150,7 @@ func TestResyncOnlyWithAStream(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		down := fails(errDown)
 		store, began := newResyncedStore(), time.Now()
-		source := &fakeSource{}
+		source := &fakeSource{onList: lists(brings("9", secret("5")))}
 		first, second := newStream(state(secret("5"), "7")...), opens(state(secret("5"), "9")...)
 		source.onWatch = func(metav1.ListOptions) (listwatch.Stream, error) {
 			switch now := time.Since(began); {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
@@ -31,6 +32,8 @@ const (
 	// events of an open stream. A server that does not know WatchList may take the
 	// request for a plain watch, and never sends that bookmark.
 	initialEventsTimeout = 15 * time.Second
+	// watchTimeout bounds the wait for the answer to the watch that follows a list.
+	watchTimeout = 30 * time.Second
 	// getTimeout bounds the wait for the answer to a GET.
 	getTimeout = 15 * time.Second
 )
@@ -55,17 +58,18 @@ type session struct {
 	expire    func()           // stops the timer of the read; nil once the server has answered it
 	life      life             // whether it lasts, why it has ended, and what it has under way
 	once      bool             // ends when the state is stored
-	listMode  bool             // a list and a watch, not a WatchList
+	verb      course.Verb      // with which it reads
+	state     bool             // the server has answered with the state
 	workState workState        // guarded by workers.mu
 }
 
 func newSession(r *Reflector, once bool) *session {
-	return &session{r: r, began: moment.Now(), once: once, listMode: once || r.chooser.NextUsesList()}
+	return &session{r: r, began: moment.Now(), once: once, verb: r.verbs.next(once)}
 }
 
 // start starts the timer of the read. It precedes runStream.
 func (s *session) start() {
-	timeout := s.r.chooser.AnswerTimeout()
+	timeout := s.r.verbs.answerTimeout()
 	if s.getter() != nil {
 		timeout = min(timeout, getTimeout)
 	}
@@ -117,7 +121,7 @@ func (s *session) isParked() bool { return s.life.isParked() }
 // yet, and the request at that version would wait for it.
 func (s *session) ask() (version string) {
 	gate, shared := s.r.gate, consistentRead{}
-	if !s.listMode {
+	if s.verb == course.WatchList {
 		shared = gate.reads.of(s.r.resource())
 	}
 	return s.r.progress.ask(gate.streams.restoreCount(), &gate.reads, shared)
@@ -134,15 +138,10 @@ func (s *session) cause() error {
 // list lists the selection, at the version that progress chooses, and checks the
 // list.
 func (s *session) list() (list runtime.Object, version string, err error) {
-	s.listMode = true
 	// Without options of its own a list is complete and not of any past: no limit, and not
 	// version "0".
 	asked := s.ask()
-	list, err = s.listAt(s.context(), asked)
-	if err != nil && !s.isOver() { // else the list was ended from this side
-		err = s.r.chooser.ListFailed(err)
-	}
-	if err != nil {
+	if list, err = s.listAt(s.context(), asked); err != nil {
 		return nil, "", err
 	}
 	if version, err = versionOf(list); err == nil {
@@ -222,10 +221,11 @@ func (s *session) checkRead(version, asked string) error {
 // answered is called when the server has answered the read, by a list or a WatchList: others are
 // admitted, and may read at its version, whatever the store does with it. It
 // reports whether the selection can be watched, as far as is known.
-func (s *session) answered(version string, list bool) (watchable bool) {
-	watchable = s.r.chooser.Synced(list, s.began.Since()) || s.once
+func (s *session) answered(version string) (watchable bool) {
+	s.state = true
+	watchable = s.r.verbs.stored(s.verb, s.began.Since()) || s.once
 	read := s.r.progress.stateAnswered(version)
-	if !list {
+	if s.verb == course.WatchList {
 		s.r.gate.reads.add(s.r.resource(), read)
 	}
 	if s.expire != nil {
@@ -241,8 +241,8 @@ func (s *session) replace(items []any, version string) error {
 	if err := s.r.store.checkRead(items, version); err != nil {
 		return err
 	}
-	watchable := s.answered(version, s.listMode)
-	if !s.listMode {
+	watchable := s.answered(version)
+	if s.verb == course.WatchList {
 		s.arrived = moment.Now() // the stream goes on while the store works with the state
 	}
 	if err := s.r.store.replace(items, version); err != nil {
@@ -304,7 +304,7 @@ func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
 // limitInitialEvents ends the session if the initial events do not end in time.
 func (s *session) limitInitialEvents() (stop func()) {
 	return s.after(initialEventsTimeout, func(s *session) {
-		s.r.chooser.Broke(s.r.ctx, s.r, failure.ErrNoBookmark, s.began.Time())
+		s.r.verbs.initialEventsNotEnded()
 		s.end(failure.ErrNoBookmark)
 	})
 }
@@ -320,7 +320,7 @@ func streamError(err error) error {
 
 // watchAnswered records the answer to the watch that follows a list.
 func (s *session) watchAnswered(err error) {
-	if s.r.chooser.WatchAnswered(err) {
+	if s.r.verbs.watched(err) {
 		s.r.progress.watchAllowed()
 		s.r.changed()
 		s.r.logRecovery(false)

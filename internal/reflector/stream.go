@@ -10,6 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/internal/reflector/internal/course"
+	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
@@ -58,18 +60,33 @@ func (s *session) readState() error {
 	if resumed, err := s.resume(); resumed || err != nil {
 		return err
 	}
-	if s.listMode {
-		err := s.readList()
-		if !s.once || !s.r.chooser.TryWatchList(err) {
-			return err
-		}
-		s.listMode = false
+	goOn, err := s.readFailed(s.read())
+	if !goOn {
+		return err
 	}
+	refused := s.verb == course.WatchList && course.FaultOf(err, false) == course.Refused
+	if s.verb++; s.verb > course.List {
+		s.verb = course.WatchList
+	}
+	_, other := s.readFailed(s.read())
+	if other != nil && refused && !s.state && failure.Of(other) != failure.Throttled {
+		return err // whose place the other one took
+	}
+	return other
+}
+
+// read stores the state with a list or a WatchList.
+func (s *session) read() error {
+	if s.verb == course.List {
+		return s.readList()
+	}
+	return s.readWatchList()
+}
+
+// readWatchList stores what a WatchList brings first, and leaves it open.
+func (s *session) readWatchList() error {
 	options := s.watchListOptions()
 	if err := s.open(options); err != nil {
-		if !s.isOver() && s.r.chooser.OpenFailed(s.r.ctx, s.r, err, s.began.Time()) {
-			return s.readList()
-		}
 		return err
 	}
 	items, version, err := s.readInitialEvents()
@@ -77,9 +94,6 @@ func (s *session) readState() error {
 		err = s.checkRead(version, options.ResourceVersion)
 	}
 	if err != nil {
-		if !s.isOver() { // else the session was ended from this side
-			err = s.r.chooser.EndedEarly(s.r.ctx, s.r, err, s.began.Time())
-		}
 		return err
 	}
 	return s.replace(items, version)
@@ -126,13 +140,18 @@ func (s *session) readList() error {
 
 // watchFrom opens the watch that follows a list.
 func (s *session) watchFrom(version string) error {
-	if err := s.r.chooser.WatchRefusal(); err != nil {
+	if err := s.r.verbs.unwatched(); err != nil {
 		return err
 	}
 	if s.isOver() { // what OnChange has done with the state
 		return errEnded
 	}
+	stopTimer := s.after(watchTimeout, func(s *session) {
+		s.watchAnswered(failure.ErrNoAnswer)
+		s.end(failure.ErrNoAnswer)
+	})
 	err := s.open(watchOptions(version))
+	stopTimer()
 	if err == nil || !s.isOver() {
 		s.watchAnswered(err)
 	}

@@ -107,10 +107,11 @@ func TestPauseDuringTheWatchAfterAList(t *testing.T) {
 		}
 		r.Pause()
 		after(time.Second)
-		other := start(t, watching(opens(state(secret("6"), "9")...)), reflector.Options{Gate: gate, Resource: "secrets"})
+		well := &fakeSource{onList: lists(brings("9", secret("6"))), onWatch: streams(opens(state(secret("6"), "9")...))}
+		other := start(t, well, reflector.Options{Gate: gate, Resource: "secrets"})
 		after(time.Second)
-		if other.source.count("list") > 0 {
-			t.Errorf("requests of another reflector: got %q, want no list", other.source.asked())
+		if got := other.Status(); got.Polled || !got.Streaming {
+			t.Errorf("another reflector: got %+v, want a stream", got)
 		}
 	})
 }

@@ -70,7 +70,7 @@ func listAllowedAndWatchNot(t *testing.T, err error, requests, n int) {
 	before := g.requests()
 	after(2 * time.Minute)
 	if got, most := g.requests()-before, requests*n*2*60/7; got > most {
-		t.Errorf("requests in two minutes: got %d, want at most %d: a list each 7.5 to 15 s, and a watch a minute or after each", got, most)
+		t.Errorf("requests in two minutes: got %d, want at most %d: a list each 7.5 to 15 s, and few watches", got, most)
 	}
 	version.Store(ptr.To("6"))
 	after(max(16*time.Second, time.Duration(n)*time.Second/15)) // they share 20 attempts a second
@@ -80,7 +80,7 @@ func listAllowedAndWatchNot(t *testing.T, err error, requests, n int) {
 		}
 	}
 	allowed.Store(true)
-	after(80*time.Second + time.Duration(n)*time.Second/10)
+	after(15*time.Minute + 20*time.Second + time.Duration(n)*time.Second/5)
 	if got := g.synced(); got != n || g[0].Status().Polled {
 		t.Errorf("watching once that is allowed: got %d of %d, the first: %+v", got, n, g[0].Status())
 	}
@@ -170,6 +170,7 @@ func TestRefusedReadAfterPolling(t *testing.T) {
 func TestWatchAllowedAndListNot(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := newGroup(t, 1, func() *fakeSource { return withoutWatchList(breaks(io.EOF)) })
+		after(time.Second)
 		source := withoutWatchList(opens(state(secret("5"), "7")...))
 		source.onList = lists(listFails(forbidden()))
 		r := g.join(t, source)

@@ -72,7 +72,7 @@ func TestOutlivesAFailedGet(t *testing.T) {
 		}
 		release := make(chan struct{})
 		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-			if request.Verb == "watch" {
+			if request.Verb == "watch" || request.Verb == "list" {
 				<-release
 			}
 			return nil

@@ -11,23 +11,26 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"go.uber.org/goleak"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/course"
-	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The scripts in testdata are the rules of this package for people to read: a line of input, and below it what the
 // machine does. go test -rewrite writes what it does now.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		w := &world{now: moment.Moment(time.Hour), seen: map[string]*course.Seen{}}
+		w := &world{verbs: newVerbWorld(), seen: map[string]*course.Seen{}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return w.step(t, d) })
 	})
 }
 
 // world is one gate, and reflectors that have names.
 type world struct {
-	now      moment.Moment
+	*verbs
+
 	restores course.Restores
 	seen     map[string]*course.Seen
 }
@@ -42,6 +45,17 @@ func (w *world) step(t *testing.T, d *datadriven.TestData) string {
 		}
 		w.now = w.now.Add(passed)
 		return ""
+	}
+	if d.Cmd == "attempt" {
+		var words []string
+		for _, arg := range d.CmdArgs[1:] {
+			words = append(words, arg.String())
+		}
+		text, err := w.attempt(arg(0), words)
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		return text
 	}
 	s := w.seen[arg(0)]
 	if s == nil {

@@ -32,6 +32,8 @@ var (
 	// ErrSilent means that a list showed a change that a silent stream had not
 	// delivered.
 	ErrSilent = errors.New("the stream was silent about a change")
+	// ErrUnverified means that a stream was silent, and that no list could be read to compare it with.
+	ErrUnverified = errors.New("the stream was silent, and lists fail that would verify it")
 	// ErrStore means that the store returned an error.
 	ErrStore = errors.New("the store failed")
 )
@@ -69,7 +71,7 @@ const (
 	// ([cache.ErrMalformed]), or that a source or store panicked. The next read is a
 	// consistent one.
 	Malformed Class = "Malformed"
-	// Silent means [ErrSilent]. The next read is a consistent one.
+	// Silent means [ErrSilent] or [ErrUnverified]. The next read is a consistent one.
 	Silent Class = "Silent"
 )
 
@@ -96,7 +98,7 @@ func Of(err error) Class {
 		return Store
 	case errors.Is(err, cache.ErrMalformed), errors.Is(err, redact.ErrPanic):
 		return Malformed
-	case errors.Is(err, ErrSilent):
+	case errors.Is(err, ErrSilent), errors.Is(err, ErrUnverified):
 		return Silent
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return Expired

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/features"
+	clientwatchlist "k8s.io/client-go/util/watchlist"
+
+	"github.com/refwatch/refwatch/internal/reflector/internal/course"
+	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
+	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
+)
+
+// Which verb a session uses: the driver of [course.Verbs].
+
+// resources are what a gate knows of the verbs of each resource.
+type resources struct {
+	mu     sync.Mutex
+	byName map[string]*resource
+}
+
+// resource guards what its reflectors know of their verbs, together and each.
+type resource struct {
+	mu    sync.Mutex
+	knows course.Resource
+}
+
+func (r *resources) of(name string) *resource {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byName == nil {
+		r.byName = map[string]*resource{}
+	}
+	if r.byName[name] == nil {
+		r.byName[name] = &resource{}
+	}
+	return r.byName[name]
+}
+
+// verbs are those of a reflector.
+type verbs struct {
+	resource *resource
+	course   course.Verbs // guarded by resource.mu
+}
+
+func newVerbs(resource *resource, source any) verbs {
+	resource.mu.Lock()
+	defer resource.mu.Unlock()
+	return verbs{resource, course.NewVerbs(&resource.knows, lacksWatchList(source))}
+}
+
+// lacksWatchList reports whether a source must be listed and then watched: the source says so
+// (IsWatchListSemanticsUnSupported), or client-go's feature gate WatchListClient is off.
+func lacksWatchList(source any) bool {
+	return clientwatchlist.DoesClientNotSupportWatchListSemantics(source) ||
+		!features.FeatureGates().Enabled(features.WatchListClient)
+}
+
+// lock returns the course, and the time.
+func (v *verbs) lock() (*course.Verbs, moment.Moment) {
+	v.resource.mu.Lock()
+	return &v.course, moment.Now()
+}
+
+func (v *verbs) unlock() { v.resource.mu.Unlock() }
+
+func (v *verbs) next(once bool) course.Verb {
+	c, now := v.lock()
+	defer v.unlock()
+	return c.Next(once, now)
+}
+
+func (v *verbs) mayCompare() bool {
+	c, now := v.lock()
+	defer v.unlock()
+	return c.MayCompare(now)
+}
+
+func (v *verbs) mayWatchList() bool {
+	c, now := v.lock()
+	defer v.unlock()
+	return c.MayWatchList(now)
+}
+
+func (v *verbs) failed(verb course.Verb, fault course.Fault, once bool) (goOn bool) {
+	c, now := v.lock()
+	defer v.unlock()
+	return c.Failed(verb, fault, once, now)
+}
+
+func (v *verbs) stored(verb course.Verb, took time.Duration) (well bool) {
+	c, now := v.lock()
+	defer v.unlock()
+	return c.Stored(verb, took, now)
+}
+
+func (v *verbs) unwatched() error {
+	c, now := v.lock()
+	defer v.unlock()
+	return c.Unwatched(now)
+}
+
+func (v *verbs) watched(err error) (recovered bool) {
+	c, now := v.lock()
+	defer v.unlock()
+	return c.Watched(err, course.FaultOf(err, false), now)
+}
+
+func (v *verbs) isPolled() bool {
+	c, _ := v.lock()
+	defer v.unlock()
+	return c.IsPolled()
+}
+
+// unanswered takes that a request for the state had no answer in time. givenUp says that a caller waited.
+func (v *verbs) unanswered(verb course.Verb, givenUp bool) {
+	c, now := v.lock()
+	defer v.unlock()
+	c.Failed(verb, course.Hung, false, now)
+	c.NoAnswer(givenUp)
+}
+
+// initialEventsNotEnded takes that a WatchList did not end its initial events in time.
+func (v *verbs) initialEventsNotEnded() {
+	c, now := v.lock()
+	defer v.unlock()
+	c.Failed(course.WatchList, course.Broken, false, now)
+	c.ListInstead()
+}
+
+func (v *verbs) answerTimeout() time.Duration {
+	c, _ := v.lock()
+	defer v.unlock()
+	return c.AnswerTimeout()
+}
+
+func (v *verbs) patience() time.Duration {
+	c, _ := v.lock()
+	defer v.unlock()
+	return c.Patience()
+}
+
+// readFailed takes the failure of the request for the state. It returns whether the session goes on with
+// another verb, and the failure to report.
+func (s *session) readFailed(err error) (goOn bool, reported error) {
+	if err == nil || s.state || s.isOver() {
+		return false, err // the state was read, or the session was ended from this side
+	}
+	answered := s.stream != nil
+	fault := course.FaultOf(err, answered)
+	goOn = s.r.verbs.failed(s.verb, fault, s.once)
+	if class := failure.Of(err); answered && fault == course.Broken && (class == failure.Unreachable || class == failure.Failed) {
+		err = fmt.Errorf("%w: %w", failure.ErrEndedEarly, err)
+	}
+	return goOn, err
+}
