@@ -3,6 +3,7 @@
 package reflector
 
 import (
+	"errors"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -55,7 +56,7 @@ func (p *progress) failed(err error, streamed, polls bool) (class failure.Class,
 	}
 	p.failures.polls = polls
 	p.failures.add(err, class)
-	if streamed && class.EndsStreams() {
+	if streamed && (class.EndsStreams() || errors.Is(err, failure.ErrUnverified)) {
 		return class, false
 	}
 	notable = p.failures.notable != class

@@ -84,7 +84,7 @@ func TestReadAfterTooLargeIsSoon(t *testing.T) {
 			answers = append(answers, fails(forbidden()))
 		}
 		r := start(t, watching(append(answers, fails(tooLarge()), opens(state(secret("40"), "60")...))...), reflector.Options{})
-		after(4 * time.Minute) // before the stream is silent
+		after(3 * time.Minute) // before the stream is silent
 		requests := slices.DeleteFunc(r.source.seen(), func(r request) bool { return r.kind() == "list" })
 		if got, want := len(requests), 15; got != want {
 			t.Fatalf("WatchLists: got %d, want %d", got, want)
