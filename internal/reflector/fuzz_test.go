@@ -177,7 +177,7 @@ func (s *scriptedServer) object() runtime.Object {
 	return object
 }
 
-// event returns an event. ok is false if a reflector must end the stream because of it.
+// event returns an event. ok is false if a reflector cannot use it.
 func (s *scriptedServer) event() (event watch.Event, ok bool) {
 	switch b := s.next(); {
 	case b < 80:
@@ -310,7 +310,7 @@ func (s *scriptedServer) events(initial, consistent bool) (events []watch.Event,
 			continue // the reflector must not read on
 		}
 		if !ok {
-			ended = true
+			ended = initial || event.Type != watch.Bookmark // a bookmark after the state is ignored
 			continue
 		}
 		switch version := bookmarkVersion(event); {

@@ -122,10 +122,13 @@ func (o *openStreams) all() []*session {
 	return slices.Collect(maps.Keys(o.sessions))
 }
 
-// check lets the silent streams be verified, and ends those that have lost a change, or that no list
-// can verify.
+// check lets the silent streams be verified, and ends those that are too old, have lost a change, or that
+// no list can verify.
 func (o *openStreams) check() {
-	lost, unverified := o.verifySilent()
+	old, lost, unverified := o.verifySilent()
+	for _, s := range old {
+		s.end(nil)
+	}
 	for _, s := range lost {
 		s.end(failure.ErrSilent)
 	}
@@ -150,14 +153,16 @@ func (o *openStreams) compared(resource string, answered bool) (listless bool) {
 	return listless
 }
 
-// verifySilent begins verifications. It returns the sessions whose event did not arrive in time, and
-// those that are silent while lists fail. Such a session has had no goroutine and no list since its
-// verification.
-func (o *openStreams) verifySilent() (lost, unverified []*session) {
+// verifySilent begins verifications. It returns the sessions that the server should have ended, those
+// whose event did not arrive in time, and those that are silent while lists fail. A session that has lost
+// an event has had no goroutine and no list since its verification.
+func (o *openStreams) verifySilent() (old, lost, unverified []*session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for s := range o.sessions {
 		switch {
+		case s.began.Since() > streamLimit-time.Duration(s.began%256)*time.Second:
+			old = append(old, s)
 		case s.r.progress.hasLostEvent(eventAfter):
 			lost = append(lost, s)
 		case !s.r.progress.isSilent(silentAfter):
@@ -176,7 +181,7 @@ func (o *openStreams) verifySilent() (lost, unverified []*session) {
 	if len(o.sessions) > 0 {
 		o.timer.Reset(silenceCheck)
 	}
-	return lost, unverified
+	return old, lost, unverified
 }
 
 // areListlessLocked reports whether lists of a resource have failed lately.

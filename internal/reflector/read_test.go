@@ -29,10 +29,10 @@ func TestRead(t *testing.T) {
 		"list": {lists: []listAnswer{well}, want: []string{"list "}},
 		"retried": {
 			lists: []listAnswer{listFails(unreadable()), listFails(io.EOF), well}, watches: []watchAnswer{fails(unreadable())},
-			want: []string{"list ", "WatchList ", "list ", "WatchList ", "list "},
+			want: []string{"list ", "list ", "WatchList ", "list "},
 		},
 		"lists fail": {
-			lists: []listAnswer{listFails(unreadable())}, watches: []watchAnswer{watchable}, want: []string{"list ", "WatchList "},
+			lists: []listAnswer{listFails(unreadable())}, watches: []watchAnswer{watchable}, want: []string{"list ", "list ", "WatchList "},
 		},
 		"may watch only":   {lists: []listAnswer{listFails(forbidden())}, watches: []watchAnswer{watchable}, want: []string{"list ", "WatchList "}},
 		"refused at first": {lists: []listAnswer{listFails(forbidden()), well}, watches: []watchAnswer{fails(forbidden())}, want: []string{"list ", "WatchList ", "list "}},

@@ -25,9 +25,11 @@ import (
 )
 
 const (
-	// streamTimeout is the shortest time after which the server is asked to end a
-	// stream; the actual time is random, up to twice as long.
-	streamTimeout = 30 * time.Minute
+	// shortestStream and longestStream are after how long the server is asked to end a stream.
+	shortestStream, longestStream = 30 * time.Minute, 54 * time.Minute
+	// streamLimit is after how long a stream ends that server or proxy have not ended, and up to
+	// 256 s earlier: not all at once. An open stream outlives the right to it, and the loss of an event.
+	streamLimit = time.Hour - silenceCheck
 	// initialEventsTimeout bounds the wait for the bookmark that ends the initial
 	// events of an open stream. A server that does not know WatchList may take the
 	// request for a plain watch, and never sends that bookmark.

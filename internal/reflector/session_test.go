@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,8 +35,8 @@ func TestOpensWithWatchList(t *testing.T) {
 			o.ResourceVersionMatch != metav1.ResourceVersionMatchNotOlderThan || !o.AllowWatchBookmarks {
 			t.Errorf("options: got %+v, want a consistent WatchList", o)
 		}
-		if o.TimeoutSeconds == nil || *o.TimeoutSeconds < 1800 || *o.TimeoutSeconds > 3600 {
-			t.Errorf("timeoutSeconds: got %v, want 1800 to 3600", o.TimeoutSeconds)
+		if o.TimeoutSeconds == nil || *o.TimeoutSeconds < 1800 || *o.TimeoutSeconds > 3240 {
+			t.Errorf("timeoutSeconds: got %v, want 1800 to 3240", o.TimeoutSeconds)
 		}
 	})
 }
@@ -133,16 +134,78 @@ func TestEOFInsteadOfAnAnswer(t *testing.T) {
 	})
 }
 
-// An event or a bookmark that cannot belong to the selection ends the stream, for a
-// consistent read.
+// A bookmark after the state that cannot be used is ignored, as by client-go, and it is no contact. One that comes with
+// the initial events is not: it may be their end.
+func TestBookmarkThatCannotBeUsed(t *testing.T) {
+	tests := map[string]watch.Event{
+		"at 0":           bookmark("0", false),
+		"no version":     bookmark("", false),
+		"a Status":       event(watch.Bookmark, &metav1.Status{}),
+		"a list":         event(watch.Bookmark, list("8", secret("8"))),
+		"nothing":        event(watch.Bookmark, nil),
+		"a foreign kind": event(watch.Bookmark, &corev1.ConfigMap{}),
+	}
+	parkedAndBlocking(t, func(t *testing.T) {
+		eachCase(t, tests, func(t *testing.T, unusable watch.Event) {
+			stream, began := newStream(state(secret("5"), "7")...), time.Now()
+			source := &fakeSource{onWatch: streams(stream.answer), onList: lists(brings("7", secret("5")))}
+			r := start(t, source, reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{})})
+			for range 90 {
+				after(time.Second)
+				stream.events <- unusable
+				synctest.Wait()
+			}
+			if got := r.Status(); !got.LastContact.Equal(began) || got.Malformed > 0 || got.LastError != nil || source.count("WatchList") != 1 {
+				t.Errorf("got %+v after %q, want the stream kept, and no contact", got, source.asked())
+			}
+			after(2 * time.Minute)
+			if got := source.count("list"); got != 1 {
+				t.Errorf("got %d lists, want that of a silent stream", got)
+			}
+		})
+		eachCase(t, tests, func(t *testing.T, unusable watch.Event) {
+			r := start(t, watching(opens(unusable), opens(state(secret("5"), "9")...)), reflector.Options{})
+			after(10 * time.Second)
+			if got := r.Status(); unusable.Object != nil && got.Malformed != 1 || !got.Synced {
+				t.Errorf("among the initial events: got %+v, want a malformed answer, and then the state", got)
+			}
+		})
+	})
+}
+
+// A stream has an end of its own: a server or a proxy may ignore timeoutSeconds. Not all end at once.
+func TestStreamThatTheServerDoesNotEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		gate := reflector.NewGate(reflector.GateOptions{})
+		began := time.Now()
+		var ended []time.Duration
+		var rigs []*rig
+		for range 20 {
+			time.Sleep(77 * time.Millisecond)
+			source := &fakeSource{onList: lists(brings("7", secret("5"))), onWatch: streams(opens(state(secret("5"), "7")...))}
+			rigs = append(rigs, start(t, source, reflector.Options{Gate: gate, Resource: "secrets"}))
+		}
+		after(61 * time.Minute)
+		for i, r := range rigs {
+			watches := slices.DeleteFunc(r.source.seen(), func(r request) bool { return r.kind() != "WatchList" })
+			if len(watches) != 2 {
+				t.Fatalf("stream %d: got %d WatchLists in 61 minutes, want 2", i, len(watches))
+			}
+			ended = append(ended, watches[1].at.Sub(watches[0].at))
+		}
+		if first, last := slices.Min(ended), slices.Max(ended); first < 54*time.Minute || last > time.Hour || last-first < time.Minute {
+			t.Errorf("began at %v: streams ended after %v to %v, want 54 to 60 minutes, and not all at once", began, first, last)
+		}
+	})
+}
+
+// An event that cannot belong to the selection ends the stream, for a consistent read.
 func TestForeignObjectStartsOver(t *testing.T) {
 	tests := map[string]watch.Event{
 		"another name":        event(watch.Modified, otherSecret("8")),
 		"another type":        event(watch.Added, &corev1.ConfigMap{}),
 		"another one deleted": event(watch.Deleted, otherSecret("8")),
 		"no version":          event(watch.Modified, secret("")),
-		"bookmark at 0":       bookmark("0", false),
-		"bookmark without":    bookmark("", false),
 		"error, no status":    event(watch.Error, otherSecret("8")),
 	}
 	parkedAndBlocking(t, func(t *testing.T) {

@@ -46,6 +46,9 @@ func (s *session) handle(event watch.Event, end error, arrived moment.Moment) (e
 		return streamError(end)
 	}
 	if err := s.check(event); err != nil {
+		if event.Type == watch.Bookmark {
+			return nil // as for client-go; it is no contact, so a stream that brings no other one is silent
+		}
 		return err
 	}
 	return s.apply(event, arrived)
@@ -205,6 +208,6 @@ func watchOptions(version string) *metav1.ListOptions {
 	return &metav1.ListOptions{
 		ResourceVersion:     version,
 		AllowWatchBookmarks: true,
-		TimeoutSeconds:      ptr.To(int64(streamTimeout.Seconds() * (1 + rand.Float64()))),
+		TimeoutSeconds:      ptr.To(int64((shortestStream + rand.N(longestStream-shortestStream)).Seconds())),
 	}
 }

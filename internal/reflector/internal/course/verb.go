@@ -46,7 +46,8 @@ const (
 	// verbs a refusal of WatchLists is not to be taken for the answer.
 	listedEvery = 8
 	// failedEvery is after how many WatchLists that failed otherwise a selection is listed, if the
-	// verb works for others. A connection may break at any time.
+	// verb works for others. A connection may break at any time. So it is with the lists of a read
+	// without a stream.
 	failedEvery = 2
 	// failedEveryOfAll is after how many failed WatchLists of a resource, since one worked, the next
 	// attempt of any selection is a list. A thousand selections would else fail once each before
@@ -209,6 +210,9 @@ func (v *Verbs) Failed(verb Verb, fault Fault, once bool, now moment.Moment) (go
 		l.unlisted++
 		if once && fault == Refused && !v.listOnly { // the caller may be allowed to watch only
 			return true
+		}
+		if once && fault != Hung && l.unlisted%failedEvery != 0 {
+			return false // a list again, which costs less
 		}
 		if l.next = watchListTurn; v.knowsLists() && l.unlisted%listedEvery != 1 {
 			l.next = listTurn
