@@ -126,10 +126,15 @@ func (v *verbs) unanswered(verb course.Verb, givenUp bool) {
 
 // initialEventsNotEnded takes that a WatchList did not end its initial events in time.
 func (v *verbs) initialEventsNotEnded() {
-	c, now := v.lock()
+	v.failed(course.WatchList, course.Broken, false)
+	v.listNext()
+}
+
+// listNext makes the next attempt a list.
+func (v *verbs) listNext() {
+	c, _ := v.lock()
 	defer v.unlock()
-	c.Failed(course.WatchList, course.Broken, false, now)
-	c.ListInstead()
+	c.ListNext()
 }
 
 func (v *verbs) answerTimeout() time.Duration {
@@ -153,6 +158,10 @@ func (s *session) readFailed(err error) (goOn bool, reported error) {
 	answered := s.stream != nil
 	fault := course.FaultOf(err, answered)
 	goOn = s.r.verbs.failed(s.verb, fault, s.once)
+	if goOn && answered {
+		goOn = false // a session has one stream
+		s.r.verbs.listNext()
+	}
 	if class := failure.Of(err); answered && fault == course.Broken && (class == failure.Unreachable || class == failure.Failed) {
 		err = fmt.Errorf("%w: %w", failure.ErrEndedEarly, err)
 	}

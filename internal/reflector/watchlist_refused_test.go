@@ -3,6 +3,7 @@
 package reflector_test
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -228,5 +230,38 @@ func TestPolledObjectAfterAnOutage(t *testing.T) {
 				t.Fatalf("requests %d and %d of the outage: got %q, want a list among them", i, i+1, pair)
 			}
 		}
+	})
+}
+
+// A WatchList is refused in its stream. The next session lists, and the first stream is closed.
+func TestRefusalInAStream(t *testing.T) {
+	tests := map[string]int{"not known": 400, "third refusal": 403}
+	parkedAndBlocking(t, func(t *testing.T) {
+		eachCase(t, tests, func(t *testing.T, code int) {
+			var refused []*fakeStream
+			status, ok := errors.AsType[*apierrors.StatusError](refusal(code))
+			if !ok {
+				t.Fatal("the refusal is no status")
+			}
+			source := &fakeSource{onList: lists(brings("9", secret("5"))), onWatch: func(options metav1.ListOptions) (listwatch.Stream, error) {
+				if options.SendInitialEvents == nil {
+					return newStream(), nil
+				}
+				refused = append(refused, newStream(errorEvent(status)))
+				return refused[len(refused)-1], nil
+			}}
+			r := start(t, source, reflector.Options{})
+			after(10 * time.Second)
+			if got := r.Status(); !got.Streaming || got.Failures > 0 || source.count("list") != 1 {
+				t.Errorf("got %+v after %q, want a list and a watch", got, source.asked())
+			}
+			for i, stream := range refused {
+				select {
+				case <-stream.closed:
+				default:
+					t.Errorf("refused stream %d of %d is open", i, len(refused))
+				}
+			}
+		})
 	})
 }

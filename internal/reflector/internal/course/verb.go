@@ -251,8 +251,8 @@ func (v *Verbs) watchListFailed(l *learned, fault Fault) (goOn bool) {
 	return false
 }
 
-// ListInstead makes the next attempt a list: the initial events of a WatchList do not end.
-func (v *Verbs) ListInstead() { v.record().next = listTurn }
+// ListNext makes the next attempt a list.
+func (v *Verbs) ListNext() { v.record().next = listTurn }
 
 // Stored takes a read that has delivered the state, and how long that took. It reports whether there
 // is a watch after it, as far as is known. A server that was slow keeps the longer time-out.
