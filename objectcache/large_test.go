@@ -235,6 +235,7 @@ func TestLargeObjectWithoutMetadata(t *testing.T) {
 						t.Errorf("break %d: requests: got %q, want %q", i+1, got, want)
 					}
 					r.wantState("first")
+					time.Sleep(90 * time.Second) // a failure that is no answer of the resource is a lesson for a minute
 				}
 				r.server.Wrap(nil)
 				time.Sleep(time.Hour)

@@ -78,6 +78,36 @@ func reading(t *testing.T, source *getter, options reflector.Options) (*rig, *re
 	return r, store
 }
 
+// A GET says nothing about lists and watches: neither one that hangs, nor one that works after it. It has no version
+// that others could read at.
+func TestGetSaysNothingOfOtherVerbs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"}
+		watched := start(t, watching(opens(state(secret("5"), "9")...), fails(throttled(30)), opens(state(secret("5"), "9")...)), options)
+		for range 2 {
+			hangs := true
+			reading(t, &getter{Source: watching(), get: func(ctx context.Context) (runtime.Object, error) {
+				if hangs {
+					hangs = false
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return secret("50"), nil
+			}}, options)
+		}
+		after(time.Second)
+		watched.Refresh()
+		after(time.Minute)
+		if got, want := watched.source.asked(), []string{"WatchList ", "WatchList ", "WatchList "}; !slices.Equal(got, want) {
+			t.Errorf("requests of another reflector: got %q, want consistent reads", got)
+		}
+		joined := start(t, watching(opens(state(secret("5"), "9")...)), options)
+		if joined.source.count("list") > 0 {
+			t.Errorf("requests of a new reflector: got %q, want no list", joined.source.asked())
+		}
+	})
+}
+
 // A Getter is read with one GET for each Read. An absence reaches the store as an empty read.
 func TestGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

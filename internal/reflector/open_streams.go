@@ -240,6 +240,9 @@ func (s *session) verify() {
 	repeated := s.r.progress.isUnanswered()
 	err := s.compare()
 	confirmed := s.r.progress.endVerifying(err == nil)
+	if s.isOver() {
+		return // the list was ended from this side
+	}
 	fault := course.FaultOf(err, false)
 	if err == nil || fault != course.NoFault {
 		repeated = s.r.gate.streams.compared(s.r.resource(), err == nil) || repeated
@@ -249,6 +252,8 @@ func (s *session) verify() {
 		s.end(err)
 	case (fault == course.Hung || repeated && fault != course.NoFault) && s.r.verbs.mayWatchList():
 		s.end(failure.ErrUnverified)
+	case repeated:
+		s.r.progress.keepUnverified()
 	case err != nil:
 		klog.FromContext(s.r.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.String(), "err", err)
 	case confirmed:
@@ -296,8 +301,11 @@ func (s *session) verifyingList() (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(sessionCtx, course.AnswerTimeout)
 	defer cancel()
 	list, err := s.listAt(ctx, "")
-	if sessionCtx.Err() != nil {
+	switch {
+	case sessionCtx.Err() != nil:
 		return nil, sessionCtx.Err()
+	case err != nil && ctx.Err() != nil:
+		err = failure.ErrNoAnswer
 	}
 	member.Release(failure.Outcome(err))
 	return list, err

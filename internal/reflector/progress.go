@@ -45,6 +45,7 @@ type attempt struct {
 	restored   bool          // it was, because etcd was restored
 	verifying  bool          // the silent stream is being compared with a list
 	unanswered bool          // the last such list was not answered
+	unverified moment.Moment // when two such lists in a row had failed, and the stream was kept
 	awaited    moment.Moment // since when a list has shown a change that the stream has not delivered; 0 if it has shown none
 	readFor    uint64        // what the request covers
 }
@@ -290,7 +291,7 @@ func (p *progress) isSilent(silentAfter time.Duration) bool {
 
 func (p *progress) isSilentLocked(silentAfter time.Duration) bool {
 	return p.current.stored && !p.current.verifying && p.current.awaited == 0 &&
-		p.lastContact.Since() >= silentAfter
+		min(p.lastContact.Since(), p.current.unverified.Since()) >= silentAfter
 }
 
 // isUnanswered reports whether the server has not answered the last verification.
@@ -319,6 +320,13 @@ func (p *progress) endVerifying(answered bool) (confirmed bool) {
 		p.lastContact = moment.Now()
 	}
 	return confirmed
+}
+
+// keepUnverified records that lists fail, and that the stream is kept nevertheless. They pause.
+func (p *progress) keepUnverified() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current.unverified = moment.Now()
 }
 
 // awaitEvent records that a list shows a change that the stream has not delivered, unless

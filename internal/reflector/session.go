@@ -34,8 +34,9 @@ const (
 	// events of an open stream. A server that does not know WatchList may take the
 	// request for a plain watch, and never sends that bookmark.
 	initialEventsTimeout = 15 * time.Second
-	// watchTimeout bounds the wait for the answer to the watch that follows a list.
-	watchTimeout = 30 * time.Second
+	// watchTimeout bounds the wait for the answer to the watch that follows a list. Some proxies hold it
+	// back until the first event, which may be a bookmark.
+	watchTimeout = silentAfter
 	// getTimeout bounds the wait for the answer to a GET.
 	getTimeout = 15 * time.Second
 )
@@ -66,7 +67,11 @@ type session struct {
 }
 
 func newSession(r *Reflector, once bool) *session {
-	return &session{r: r, began: moment.Now(), once: once, verb: r.verbs.next(once)}
+	s := &session{r: r, began: moment.Now(), once: once, verb: course.Get}
+	if s.getter() == nil {
+		s.verb = r.verbs.next(once)
+	}
+	return s
 }
 
 // start starts the timer of the read. It precedes runStream.

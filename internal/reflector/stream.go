@@ -68,9 +68,7 @@ func (s *session) readState() error {
 		return err
 	}
 	refused := s.verb == course.WatchList && course.FaultOf(err, false) == course.Refused
-	if s.verb++; s.verb > course.List {
-		s.verb = course.WatchList
-	}
+	s.verb = s.verb.Other()
 	_, other := s.readFailed(s.read())
 	if other != nil && refused && !s.state && failure.Of(other) != failure.Throttled {
 		return err // whose place the other one took

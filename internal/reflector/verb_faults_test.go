@@ -99,6 +99,7 @@ func (s *verbSource) Watch(ctx context.Context, options metav1.ListOptions) (lis
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stream := newStream(events...)
+	stream.endWith(ctx)
 	s.open = append(s.open, stream)
 	return stream, nil
 }

@@ -11,9 +11,10 @@ import (
 // Which request the next attempt makes. Each verb may fail for good, for one object, one kind, or
 // all, while another one works. Two rules keep the object fresh then:
 //
-//   - Each verb that fails gives the next attempt to another one. So an object waits for the third
-//     attempt at most, whatever fails. Only a refusal of the caller is tried three times first: the
-//     Node authorizer refuses what it does not know yet.
+//   - A verb that fails gives the next attempt to another one: one that hangs at once, one that fails
+//     otherwise after the second time, and one that is refused to the caller after the third, because
+//     the Node authorizer refuses what it does not know yet. So the fifth attempt at the latest reads
+//     the state, whatever fails.
 //   - What works where another verb does not is a lesson: it is used for a minute, and then twice as
 //     long each time, up to an hour. When that is over, one attempt tries the other verb again.
 //
@@ -30,7 +31,18 @@ const (
 	List
 	// Metadata is a list of the metadata of a large object, followed by a watch.
 	Metadata
+	// Get is a GET of a source that is read by nothing else. It takes no part in these rules, but that
+	// a slow server gets its time.
+	Get
 )
+
+// Other returns the verb that takes the place of a WatchList or of a list.
+func (v Verb) Other() Verb {
+	if v == WatchList {
+		return List
+	}
+	return WatchList
+}
 
 const (
 	// lessonFirst and lessonLongest are how long a lesson lasts.
@@ -49,22 +61,10 @@ const (
 	// verb works for others. A connection may break at any time. So it is with the lists of a read
 	// without a stream.
 	failedEvery = 2
-	// failedEveryOfAll is after how many failed WatchLists of a resource, since one worked, the next
-	// attempt of any selection is a list. A thousand selections would else fail once each before
-	// one of them lists.
+	// failedEveryOfAll is after how many failures of a verb, of different selections of a resource and
+	// since one worked, the next attempt of any selection uses another verb. A thousand selections
+	// would else fail once each before one of them does.
 	failedEveryOfAll = 4
-)
-
-// AnswerTimeout bounds the wait for the state, from the request on, of a first attempt.
-// kube-apiserver allows as long for a list.
-const AnswerTimeout = time.Minute
-
-const (
-	// longestAnswer bounds the wait for the state after attempts without an answer.
-	longestAnswer = 4 * AnswerTimeout
-	// patience is how long a caller waits for the answer to a first attempt before it is
-	// repeated. It doubles with each attempt without an answer, up to AnswerTimeout.
-	patience = 5 * time.Second
 )
 
 // lesson is that another verb works. The zero value is none.
@@ -75,6 +75,17 @@ type lesson struct {
 
 func (l *lesson) holds(now moment.Moment) bool { return l.lasts > 0 && now < l.until }
 
+// use reports whether an attempt uses the other verb. When the lesson is over, one attempt does not.
+func (l *lesson) use(now moment.Moment) bool {
+	if l.holds(now) {
+		return true
+	}
+	if l.lasts > 0 {
+		l.until = now.Add(lessonFirst)
+	}
+	return false
+}
+
 // learn begins the lesson again, for twice as long as the last time.
 func (l *lesson) learn(now moment.Moment, first, longest time.Duration) {
 	l.lasts = min(max(2*l.lasts, first), longest)
@@ -83,24 +94,29 @@ func (l *lesson) learn(now moment.Moment, first, longest time.Duration) {
 
 // Resource is what the selections of a resource have learned together. The zero value knows nothing.
 type Resource struct {
-	lists  lesson        // WatchLists fail, and lists work
-	of     uint64        // the selection that has learned that last, 0 if a WatchList has worked since
-	works  bool          // a WatchList has worked
-	failed int           // WatchLists since then
-	once   bool          // the next attempt is a list
-	whole  moment.Moment // until when no metadata is asked for
-	ids    uint64        // of the selections so far
+	lists    lesson   // WatchLists fail, and lists work
+	of       uint64   // the selection that has learned that last, 0 if a WatchList has worked since
+	works    bool     // a WatchList has worked
+	unlisted lesson   // lists fail, and WatchLists work
+	whole    lesson   // metadata cannot be read
+	next     turn     // of the next attempt of any selection that has no turn of its own
+	failed   [3]count // requests by verb
+	ids      uint64   // of the selections so far
 }
 
-// useLists reports whether an attempt lists. When the lesson is over, one attempt does not.
-func (r *Resource) useLists(now moment.Moment) bool {
-	if r.lists.holds(now) {
-		return true
+// count counts the failures of a verb since it worked. Those of one selection in a row are one.
+type count struct {
+	n  int
+	of uint64 // the selection of the last one
+}
+
+// add counts a failure of a selection. It reports whether it is one of those after which all know.
+func (c *count) add(of uint64) bool {
+	if c.of == of {
+		return false
 	}
-	if r.lists.lasts > 0 {
-		r.lists.until = now.Add(lessonFirst)
-	}
-	return false
+	c.n, c.of = c.n+1, of
+	return c.n%failedEveryOfAll == 0
 }
 
 // learn takes the lesson of a selection.
@@ -169,12 +185,21 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 		next = l.next
 	}
 	switch {
-	case v.listOnly, next == listTurn, once && next == anyTurn:
+	case v.listOnly:
+		return List
+	case next == anyTurn:
+		next, v.resource.next = v.resource.next, anyTurn
+	}
+	switch {
+	case next == listTurn:
 		return List
 	case next == watchListTurn:
 		return WatchList
-	case l != nil && l.lists.holds(now), v.resource.once, v.resource.useLists(now):
-		v.resource.once = false
+	case once && v.resource.unlisted.use(now):
+		return WatchList
+	case once:
+		return List
+	case l != nil && l.lists.holds(now), v.resource.lists.use(now):
 		return List
 	}
 	return WatchList
@@ -186,17 +211,20 @@ func (v *Verbs) MayWatchList(now moment.Moment) bool {
 }
 
 // MayCompare reports whether the metadata of a large object may be read in place of the state. It may
-// not while it is another verb's turn.
+// not while it is another verb's turn, as that of a WatchList if watches fail after the metadata.
 func (v *Verbs) MayCompare(now moment.Moment) bool {
 	l := v.learned
-	return now >= v.resource.whole && (l == nil || l.next == anyTurn && !l.whole.holds(now))
+	if l == nil {
+		return !v.resource.whole.holds(now)
+	}
+	return !v.resource.whole.holds(now) && l.next == anyTurn && !l.whole.holds(now) && (l.polled == nil || l.lists.holds(now))
 }
 
 // Failed takes the fault of a request for the state. once is as in Next. Failed reports whether the
 // attempt goes on: a list takes the place of a WatchList, a WatchList that of a list, and what Next
 // has returned that of Metadata.
 func (v *Verbs) Failed(verb Verb, fault Fault, once bool, now moment.Moment) (goOn bool) {
-	if fault == NoFault {
+	if fault == NoFault || verb == Get {
 		return false
 	}
 	l := v.record()
@@ -208,20 +236,26 @@ func (v *Verbs) Failed(verb Verb, fault Fault, once bool, now moment.Moment) (go
 		return v.watchListFailed(l, fault)
 	case List:
 		l.unlisted++
+		if v.resource.failed[List].add(v.id) {
+			v.resource.next = watchListTurn
+		}
 		if once && fault == Refused && !v.listOnly { // the caller may be allowed to watch only
 			return true
 		}
-		if once && fault != Hung && l.unlisted%failedEvery != 0 {
-			return false // a list again, which costs less
-		}
-		if l.next = watchListTurn; v.knowsLists() && l.unlisted%listedEvery != 1 {
+		switch {
+		case once && fault != Hung && l.unlisted%failedEvery != 0: // a list costs less
+		case !once && v.knowsLists() && l.unlisted%listedEvery != 1:
 			l.next = listTurn
+		default:
+			l.next = watchListTurn
 		}
 		return false
 	}
 	l.whole.learn(now, lessonFirst, lessonLongest)
 	if fault == Unknown || fault == Broken {
-		v.resource.whole = now.Add(lessonLongest)
+		v.resource.whole.learn(now, lessonLongest, lessonLongest)
+	} else if v.resource.failed[Metadata].add(v.id) {
+		v.resource.whole.learn(now, lessonFirst, lessonLongest)
 	}
 	return fault == Unknown || fault == Broken || fault == Refused
 }
@@ -243,8 +277,9 @@ func (v *Verbs) watchListFailed(l *learned, fault Fault) (goOn bool) {
 		return v.knowsLists() || l.refused%refusedEvery == refusedFirst
 	}
 	l.failed++
-	v.resource.failed++
-	v.resource.once = v.resource.once || v.resource.failed%failedEveryOfAll == 0
+	if v.resource.failed[WatchList].add(v.id) {
+		v.resource.next = listTurn
+	}
 	if v.knowsLists() || fault == Hung || fault == Broken && !v.resource.works || l.failed%failedEvery == 0 {
 		l.next = listTurn
 	}
@@ -258,13 +293,30 @@ func (v *Verbs) ListNext() { v.record().next = listTurn }
 // is a watch after it, as far as is known. A server that was slow keeps the longer time-out.
 func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well bool) {
 	r, l := v.resource, v.learned
-	if verb == WatchList {
-		r.works, r.of, r.failed, r.once, r.lists = true, 0, 0, false, lesson{}
+	switch verb {
+	case WatchList:
+		r.works, r.of, r.lists = true, 0, lesson{}
+		if r.failed[List].n >= failedEveryOfAll && !r.unlisted.holds(now) {
+			r.unlisted.learn(now, lessonFirst, lessonLongest)
+		}
+		if r.next == listTurn {
+			r.next = anyTurn
+		}
+	case List:
+		r.unlisted = lesson{}
+		if r.next == watchListTurn {
+			r.next = anyTurn
+		}
+	case Metadata:
+		r.whole = lesson{}
+	}
+	if verb != Get {
+		r.failed[verb] = count{}
 	}
 	if l == nil {
 		return true
 	}
-	if verb == List && (l.failed > 0 || l.refused > 0) {
+	if (verb == List || verb == Metadata) && (l.failed > 0 || l.refused > 0) {
 		first := lessonFirst
 		if l.unknown {
 			first = lessonLongest
@@ -274,7 +326,8 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 	}
 	if verb == Metadata {
 		l.whole = lesson{}
-	} else {
+	}
+	if verb != Get {
 		l.next, l.refused, l.failed, l.unknown, l.unlisted = anyTurn, 0, 0, false, 0
 	}
 	if verb == WatchList {
@@ -303,7 +356,7 @@ func (v *Verbs) Unwatched(now moment.Moment) error {
 
 // Watched takes the answer to the watch after a list, and its fault. It reports whether a watch works
 // that did not before. One that fails twice in a row, or is refused, makes the selection one that is
-// polled: the list is repeated at the pace of the back-off.
+// polled: the list is repeated at the pace of the back-off. So does one that hangs.
 func (v *Verbs) Watched(err error, fault Fault, now moment.Moment) (recovered bool) {
 	if err == nil {
 		l := v.learned
@@ -318,8 +371,11 @@ func (v *Verbs) Watched(err error, fault Fault, now moment.Moment) (recovered bo
 		return false
 	}
 	l := v.record()
-	if l.unwatch++; l.unwatch < 2 && fault != Refused && fault != Unknown {
+	if l.unwatch++; l.unwatch < 2 && fault != Refused && fault != Unknown && fault != Hung {
 		return false
+	}
+	if fault == Hung {
+		l.next = listTurn // the state is old by now
 	}
 	l.polled = err
 	l.watches.learn(now, lessonFirst, watchLessonLongest)
@@ -328,31 +384,3 @@ func (v *Verbs) Watched(err error, fault Fault, now moment.Moment) (recovered bo
 
 // IsPolled reports whether lists work, and the watch after them does not.
 func (v *Verbs) IsPolled() bool { return v.learned != nil && v.learned.polled != nil }
-
-// NoAnswer takes the end of an attempt without an answer. givenUp says that a caller waited.
-func (v *Verbs) NoAnswer(givenUp bool) {
-	if l := v.record(); givenUp {
-		l.givenUp++
-	} else {
-		l.late++
-	}
-}
-
-// AnswerTimeout returns how long the next attempt may take to deliver the state. After an attempt
-// that took too long, each second attempt may take longer: a slow server gets its time in the end,
-// and a request that hangs is repeated soon.
-func (v *Verbs) AnswerTimeout() time.Duration {
-	if v.learned == nil || v.learned.late%2 == 1 {
-		return AnswerTimeout
-	}
-	return min(AnswerTimeout<<min(v.learned.late/2, 8), longestAnswer)
-}
-
-// Patience returns after how long without an answer the next attempt is given up while a caller
-// waits: the answer may be lost, or the server slow.
-func (v *Verbs) Patience() time.Duration {
-	if v.learned == nil {
-		return patience
-	}
-	return min(patience<<min(v.learned.givenUp+v.learned.late, 8), AnswerTimeout)
-}

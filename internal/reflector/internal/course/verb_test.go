@@ -123,7 +123,7 @@ func TestVerbsOfEachFault(t *testing.T) {
 			for _, watch := range faults {
 				for _, metadata := range faults {
 					for _, kind := range []string{"small", "large", "once"} {
-						for _, others := range []string{"alone", "beside one that is well", "beside one like it"} {
+						for _, others := range []string{"alone", "beside one that is well", "beside one like it", "after a lesson"} {
 							a := answers{watchList, list, watch, metadata}
 							large := kind == "large"
 							if slices.Contains([]string{watchList, list, watch, metadata}, "unreachable") {
@@ -150,7 +150,13 @@ func TestVerbsOfEachFault(t *testing.T) {
 // live makes attempts for some hours: first all is well, then not.
 func live(w *verbs, v *course.Verbs, a answers, large, once bool, others string, random *rand.Rand) error {
 	attempt(v, answers{"well", "well", "well", "well"}, large, once, w.now)
-	began, fresh := w.now, w.now
+	if others == "after a lesson" { // of a day before: WatchLists failed, and lists worked
+		for _, name := range []string{"a", "b", "a", "b", "a", "b"} {
+			attempt(w.of(name), answers{"failing", "well", "well", "well"}, false, false, w.now)
+		}
+		w.now = w.now.Add(24 * time.Hour)
+	}
+	began, fresh, streamed := w.now, w.now, w.now
 	requests, attempts := 0, 0
 	for w.now.Sub(began) < 6*time.Hour {
 		switch others {
@@ -169,6 +175,9 @@ func live(w *verbs, v *course.Verbs, a answers, large, once bool, others string,
 		if attempts > attemptsAtMost {
 			return fmt.Errorf("%d attempts in a row without the state; the last one: %v", attempts, got.requests)
 		}
+		if got.streams {
+			streamed = w.now
+		}
 		switch {
 		case got.streams, once && got.stored:
 			w.now = w.now.Add(30*time.Minute + time.Duration(random.Int64N(int64(30*time.Minute))))
@@ -179,6 +188,9 @@ func live(w *verbs, v *course.Verbs, a answers, large, once bool, others string,
 		if stale := w.now.Sub(fresh); stale > longestStale {
 			return fmt.Errorf("the state is %v old; the last attempt: %v", stale, got.requests)
 		}
+	}
+	if a.watchList == "well" && !once && w.now.Sub(streamed) > 2*time.Hour {
+		return errors.New("no stream for two hours, although WatchLists work")
 	}
 	if hours := w.now.Sub(began).Hours(); float64(requests)/hours > mostRequests {
 		return fmt.Errorf("%.0f requests an hour", float64(requests)/hours)

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package course
+
+import "time"
+
+// How long an attempt may take.
+
+// AnswerTimeout bounds the wait for the state, from the request on, of a first attempt.
+// kube-apiserver allows as long for a list.
+const AnswerTimeout = time.Minute
+
+const (
+	// longestAnswer bounds the wait for the state after attempts without an answer.
+	longestAnswer = 4 * AnswerTimeout
+	// patience is how long a caller waits for the answer to a first attempt before it is
+	// repeated. It doubles with each attempt without an answer, up to AnswerTimeout.
+	patience = 5 * time.Second
+)
+
+// NoAnswer takes the end of an attempt without an answer. givenUp says that a caller waited.
+func (v *Verbs) NoAnswer(givenUp bool) {
+	if l := v.record(); givenUp {
+		l.givenUp++
+	} else {
+		l.late++
+	}
+}
+
+// AnswerTimeout returns how long the next attempt may take to deliver the state. After an attempt
+// that took too long, each second attempt may take longer: a slow server gets its time in the end,
+// and a request that hangs is repeated soon.
+func (v *Verbs) AnswerTimeout() time.Duration {
+	if v.learned == nil || v.learned.late%2 == 1 {
+		return AnswerTimeout
+	}
+	return min(AnswerTimeout<<min(v.learned.late/2, 8), longestAnswer)
+}
+
+// Patience returns after how long without an answer the next attempt is given up while a caller
+// waits: the answer may be lost, or the server slow.
+func (v *Verbs) Patience() time.Duration {
+	if v.learned == nil {
+		return patience
+	}
+	return min(patience<<min(v.learned.givenUp+v.learned.late, 8), AnswerTimeout)
+}
