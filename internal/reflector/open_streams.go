@@ -239,7 +239,6 @@ func (s *session) verify() {
 	defer s.life.dropContext()
 	repeated := s.r.progress.isUnanswered()
 	err := s.compare()
-	confirmed := s.r.progress.endVerifying(err == nil)
 	if s.isOver() {
 		return // the list was ended from this side
 	}
@@ -250,13 +249,14 @@ func (s *session) verify() {
 	switch {
 	case errors.Is(err, failure.ErrSilent):
 		s.end(err)
+		return
 	case (fault == course.Hung || repeated && fault != course.NoFault) && s.r.verbs.mayWatchList():
 		s.end(failure.ErrUnverified)
-	case repeated:
-		s.r.progress.keepUnverified()
+		return
 	case err != nil:
 		klog.FromContext(s.r.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.String(), "err", err)
-	case confirmed:
+	}
+	if s.r.progress.endVerifying(err == nil, repeated) {
 		s.r.changed()
 	}
 }

@@ -310,23 +310,19 @@ func (p *progress) beginVerifying(silentAfter time.Duration) bool {
 	return silent
 }
 
-// endVerifying records the end of a verification, and whether the server has answered it. It
-// reports whether the state is confirmed.
-func (p *progress) endVerifying(answered bool) (confirmed bool) {
+// endVerifying records the end of a verification, and whether the server has answered it. If it
+// repeatedly has not, verifications pause. endVerifying reports whether the state is confirmed.
+func (p *progress) endVerifying(answered, repeated bool) (confirmed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.current.verifying, p.current.unanswered = false, !answered
+	if !answered && repeated {
+		p.current.unverified = moment.Now()
+	}
 	if confirmed = answered && p.current.awaited == 0; confirmed {
 		p.lastContact = moment.Now()
 	}
 	return confirmed
-}
-
-// keepUnverified records that lists fail, and that the stream is kept nevertheless. They pause.
-func (p *progress) keepUnverified() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.current.unverified = moment.Now()
 }
 
 // awaitEvent records that a list shows a change that the stream has not delivered, unless
