@@ -244,7 +244,7 @@ func (v *Verbs) Failed(verb Verb, fault Fault, once bool, now moment.Moment) (go
 		}
 		switch {
 		case once && fault != Hung && l.unlisted%failedEvery != 0: // a list costs less
-		case !once && v.knowsLists() && l.unlisted%listedEvery != 1:
+		case !once && (l.unknown || v.knowsLists()) && l.unlisted%listedEvery != 1:
 			l.next = listTurn
 		default:
 			l.next = watchListTurn
@@ -270,7 +270,7 @@ func (v *Verbs) watchListFailed(l *learned, fault Fault) (goOn bool) {
 	if l.unknown = fault == Unknown; l.unknown {
 		l.failed++
 		l.next = listTurn
-		return l.unlisted == 0 || v.knowsLists()
+		return true // it is no answer to a caller that waits
 	}
 	if fault == Refused {
 		l.refused++
