@@ -42,53 +42,48 @@ func crowdFaults(t *testing.T, f func(t *testing.T, fault verbFault)) {
 	}
 }
 
+// wantCrowdFresh starts 300 objects. A minute later their faults begin, they change, and again makes each be read
+// again. All must be fresh in 5 minutes.
+func wantCrowdFresh(t *testing.T, start func(*verbSource, reflector.Options) *rig, again func(i int, r *rig)) {
+	t.Helper()
+	var began atomic.Bool
+	var version atomic.Int64
+	version.Store(5)
+	options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"}
+	var rigs []*rig
+	for range 300 {
+		rigs = append(rigs, start(&verbSource{began: &began, version: &version}, options))
+	}
+	time.Sleep(time.Minute)
+	began.Store(true)
+	version.Add(1)
+	for i, r := range rigs {
+		again(i, r)
+	}
+	cell := verbCell{fresh: 5 * time.Minute}
+	cell.wantFresh(t, "the first", rigs, version.Load())
+}
+
 // The metadata of 300 large objects cannot be read, and WatchLists work. All streams break at once. What a few objects
 // prove, the others know: they do not fail one after the other, as in an outage.
 func TestMetadataFailsForManyObjects(t *testing.T) {
 	blockStreams(t) // a rig that parks streams hides Compare
 	crowdFaults(t, func(t *testing.T, fault verbFault) {
-		var began atomic.Bool
-		var version atomic.Int64
-		version.Store(5)
-		options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"}
-		var rigs []*rig
 		var sources []*verbSource
-		for range 300 {
-			s := &verbSource{began: &began, version: &version}
+		wantCrowdFresh(t, func(s *verbSource, options reflector.Options) *rig {
 			sources = append(sources, s)
-			rigs = append(rigs, start(t, largeSource{s, fault}, options))
-		}
-		time.Sleep(time.Minute)
-		began.Store(true)
-		version.Add(1)
-		for _, s := range sources {
-			s.cut()
-		}
-		cell := verbCell{fresh: 5 * time.Minute}
-		cell.wantFresh(t, "the first", rigs, version.Load())
+			return start(t, largeSource{s, fault}, options)
+		}, func(i int, _ *rig) { sources[i].cut() })
 	})
 }
 
 // The lists of 300 objects without a stream fail, and WatchLists work. All are read again.
 func TestListsOfReadsFailForManyObjects(t *testing.T) {
 	crowdFaults(t, func(t *testing.T, fault verbFault) {
-		var began atomic.Bool
-		var version atomic.Int64
-		version.Store(5)
-		options := reflector.Options{Gate: reflector.NewGate(reflector.GateOptions{}), Resource: "secrets"}
-		var rigs []*rig
-		for range 300 {
-			s := &verbSource{list: fault, began: &began, version: &version}
-			rigs = append(rigs, start(t, s, options, (*reflector.Reflector).Read))
-		}
-		time.Sleep(time.Minute)
-		began.Store(true)
-		version.Add(1)
-		for _, r := range rigs {
-			r.Read()
-		}
-		cell := verbCell{fresh: 5 * time.Minute}
-		cell.wantFresh(t, "the first", rigs, version.Load())
+		wantCrowdFresh(t, func(s *verbSource, options reflector.Options) *rig {
+			s.list = fault
+			return start(t, s, options, (*reflector.Reflector).Read)
+		}, func(_ int, r *rig) { r.Read() })
 	})
 }
 

@@ -22,10 +22,10 @@ import (
 // is older than its stream, or than what a WatchList was asked for, makes its reflector read
 // consistently: that read is the proof, or not.
 
-// proofEvery is the shortest time between two proofs. Of an API server that was not restarted after
-// a restore, consistent reads have versions of before it. So all that read from it, and then from
-// another, would prove a restore each time. Within this time such a reflector begins an epoch of its
-// own, and tells nobody.
+// proofEvery is the shortest time between two proofs. An API server that was not restarted after a
+// restore answers consistent reads with versions of before it. A reflector that reads from it, and
+// then from another one, would prove a restore each time. Within this time the restore counts for
+// that reflector alone.
 const proofEvery = 5 * time.Minute
 
 // Restores is what a gate knows of restores. The zero value knows none.

@@ -31,8 +31,7 @@ const (
 	List
 	// Metadata is a list of the metadata of a large object, followed by a watch.
 	Metadata
-	// Get is a GET of a source that is read by nothing else. It takes no part in these rules, but that
-	// a slow server gets its time.
+	// Get is a GET of a source that is read by nothing else. Only its time-outs follow these rules.
 	Get
 )
 
