@@ -155,13 +155,13 @@ protocol: ## Search all states of the model of a reflector's sessions with SPIN 
 	test/protocol/check.sh
 
 # KUBERNETES is in the environment of all commands that start a control plane: see Build in test/e2e.
-# Three packages run at a time, as the tests mostly wait; the longest begin first.
+# Three packages run at a time, and six tests of each that has so many, as the tests mostly wait; the longest begin first.
 .PHONY: e2e
 e2e: ## Run the short tests on a real control plane (or KUBERNETES=1.37) and write _output/conformance.md
 	@mkdir -p _output/conformance
 	$(if $(RACE),,@echo "make e2e: $(NORACE)" >&2)
 	cd test/e2e && $(GO) run ./build
-	cd test/e2e && CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/real.json" $(GO) test $(RACE) -short -count=1 -p 3 -timeout 25m ./faults ./chaos ./conformance ./...
+	cd test/e2e && CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/real.json" $(GO) test $(RACE) -short -count=1 -p 3 -parallel 6 -timeout 25m ./faults ./chaos ./conformance ./...
 	CONFORMANCE_RESULTS="$(CURDIR)/_output/conformance/in-process.json" $(GO) test -count=1 ./test/conformance
 	$(GO) run ./test/conformance/table -o _output/conformance.md _output/conformance/in-process.json _output/conformance/real.json
 

@@ -20,6 +20,7 @@ import (
 // The server cannot fill its watch cache of one kind, because one object cannot be decoded, and answers 429 for all
 // objects of that kind. Objects of another kind on the same Gate are served.
 func TestKindThrottled(t *testing.T) {
+	t.Parallel()
 	const fault = "Secrets throttled, ConfigMaps not"
 	cluster := e2e.New(t, e2e.Options{})
 	options := objectcache.WatchOptions{Gate: reflector.NewGate(reflector.GateOptions{})}

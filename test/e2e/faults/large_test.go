@@ -18,6 +18,7 @@ import (
 
 // Large objects whose streams break are not transferred again, unless they have changed.
 func TestLarge(t *testing.T) {
+	t.Parallel()
 	cluster := e2e.New(t, e2e.Options{})
 	of100, of1000 := 500, 100
 	if testing.Short() {

@@ -85,6 +85,7 @@ func (r *rig) addOneByOne(fault, prefix string) {
 
 // One of two API servers behind a load balancer fails, while connections to it have free slots.
 func TestTwoAPIServers(t *testing.T) {
+	t.Parallel()
 	cluster := e2e.New(t, e2e.Options{})
 	replica, err := cluster.AddReplica(t.Context())
 	if err != nil {
@@ -191,6 +192,7 @@ func TestOneAPIServerWithoutHTTP2(t *testing.T) {
 
 // A connection resets all new streams, while the old ones live: https://go.dev/issue/47635.
 func TestPoisonedConnection(t *testing.T) {
+	t.Parallel()
 	cluster := e2e.New(t, e2e.Options{})
 	config, err := cluster.ServiceAccount(t.Context(), metav1.NamespaceDefault, "poisoned")
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 // etcd is restored from a snapshot: versions go back. The streams' versions are now newer than the server's, or, if
 // later writes have overtaken them, belong to other states. One stream that notices the restore must notify all others.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	for _, watchList := range []bool{true, false} {
 		t.Run(fmt.Sprintf("watchList=%v", watchList), func(t *testing.T) {
 			if !watchList && testing.Short() {

@@ -18,6 +18,7 @@ import (
 // A function of WithTransform blocks for some of the objects, while their streams are cut and while etcd is
 // restored. It delays none of the others. After it has returned, the store agrees with the server.
 func TestTransformBlocks(t *testing.T) {
+	t.Parallel()
 	cluster := e2e.New(t, e2e.Options{})
 	largeOnes := 300
 	if testing.Short() {

@@ -100,6 +100,7 @@ func testAnswered(t *testing.T, cluster *e2e.Cluster, fault string, answer round
 // The server cannot decode some objects, as if their encryption key were lost, and answers 500 for each. With a watch
 // cache all Secrets would be affected.
 func TestUnreadable(t *testing.T) {
+	t.Parallel()
 	cluster := e2e.New(t, e2e.Options{APIServerArgs: []string{"--watch-cache-sizes=secrets#0"}})
 	r := newRig(t, cluster, shared, nil, objectcache.WatchOptions{})
 	names := r.prepare(many)
