@@ -31,7 +31,7 @@ NORACE = WITHOUT THE RACE DETECTOR: it needs cgo and a C compiler; install gcc o
 KUBECTL := _output/bin/kubectl
 
 # Their long tests skip themselves with the race detector: see Long in test/testmain.
-UNRACED = ./internal/reflector ./internal/reflector/internal/admission ./examples/nodeagent/volume ./test/model ./test/mutants ./test/secrecy
+UNRACED = ./internal/reflector ./internal/reflector/internal/admission ./internal/reflector/internal/course ./examples/nodeagent/volume ./test/model ./test/mutants ./test/secrecy
 
 # With the race detector, a package may need the ten minutes that go test grants by default, on a busy machine.
 .PHONY: test

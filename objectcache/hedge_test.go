@@ -145,10 +145,9 @@ func TestHedgedReadRefusedAfterTheStreamIsOpen(t *testing.T) {
 	})
 }
 
-// If the server refuses the stream while the GET is under way, nothing would bring changes, and
-// Get fails. If it does later, the state is the last known one.
+// If the server refuses list and watch, before or after a GET has brought the first state, GETs bring the changes.
 func TestHedgedReadWhoseStreamIsRefused(t *testing.T) {
-	for refused, phase := range map[time.Duration]objectcache.Phase{4 * time.Millisecond: "Failing", 50 * time.Millisecond: "NotUpdated"} {
+	for _, refused := range []time.Duration{0, 4 * time.Millisecond, 50 * time.Millisecond} {
 		t.Run(refused.String(), func(t *testing.T) {
 			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 				r.create("tls")
@@ -157,22 +156,30 @@ func TestHedgedReadWhoseStreamIsRefused(t *testing.T) {
 						sleepFor(ctx, 2*time.Millisecond)
 						return nil
 					}
+					if request.Verb == "update" {
+						return nil
+					}
 					sleepFor(ctx, refused)
 					return &forbidden().ErrStatus
 				})
 				r.AddReference(namespace, "tls", "pod")
-				for range 2 {
-					if _, err := r.get("tls", time.Minute); (phase == "Failing") != (err != nil) || err != nil && !apierrors.IsForbidden(err) {
-						t.Errorf("got %v, want Forbidden only in the phase Failing: %s", err, phase)
-					}
-					time.Sleep(time.Minute)
+				r.mustGetWithin("tls", 5*time.Second)
+				for i := range 10 {
+					r.update("tls", fmt.Sprint(i))
+					time.Sleep(20 * time.Second)
+					r.wantValue("when list and watch are refused", "tls", fmt.Sprint(i))
 				}
-				if status, _ := r.Status(namespace, "tls"); status.Phase != phase || status.Synced != (phase == "NotUpdated") {
-					t.Errorf("status: got %+v, want phase %s, and synced as Get returns the object", status, phase)
+				status, _ := r.Status(namespace, "tls")
+				if status.Phase != objectcache.PhaseServing || status.Stream != objectcache.StreamPolled || !apierrors.IsForbidden(status.LastError) {
+					t.Errorf("status: got %+v, want an object that is served, is polled, and the refusal", status)
 				}
 				r.server.Intercept(nil)
+				time.Sleep(10 * time.Minute)
+				if status, _ = r.Status(namespace, "tls"); status.Stream != objectcache.StreamNamed {
+					t.Errorf("when all is allowed: got %+v, want a stream", status)
+				}
 				r.update("tls", "new")
-				time.Sleep(time.Minute)
+				synctest.Wait()
 				r.wantValue("when it is allowed", "tls", "new")
 			})
 		})

@@ -70,19 +70,27 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 		w.nextHedge = s.now() + hedgeTimeout
 	}
 	resource := s.resource.resource.String()
-	source := s.resource.Source(e.key)
-	if s.ttl != nil {
-		source = getSource[T]{source, &s.resource, e.key}
-	}
-	w.reflector = reflector.New(source, w, reflector.Options{
+	w.reflector = reflector.New(s.resource.Source(e.key), w, reflector.Options{
 		Resource: resource,
 		Gate:     s.options.Gate,
 		Prompt:   s.prompt,
 		Counters: &s.counters,
 		Backoff:  backoff,
+		Gets:     s.readsByGet(),
 		Explain:  s.explain,
 	})
 	return w
+}
+
+// readsByGet says which reads may be GETs.
+func (s *WatchStore[T]) readsByGet() reflector.Gets {
+	switch {
+	case s.ttl != nil:
+		return reflector.OnlyGets
+	case !s.resource.HasREST, s.resource.CheckGet() != nil:
+		return reflector.NoGets
+	}
+	return reflector.AlsoGets
 }
 
 // readLocked begins a read. It opens a stream if the object needs one.

@@ -3,6 +3,7 @@
 package objectcache
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -83,6 +84,7 @@ var (
 	_ reflector.EpochStarter    = (*objectWatch[cache.Object])(nil)
 	_ reflector.Comparer        = (*objectWatch[cache.Object])(nil)
 	_ reflector.BookmarkTaker   = (*objectWatch[cache.Object])(nil)
+	_ reflector.Getter          = (*objectWatch[cache.Object])(nil)
 	_ reflector.Namer           = (*objectWatch[cache.Object])(nil)
 	_ reflector.Observer        = (*objectWatch[cache.Object])(nil)
 )
@@ -139,7 +141,16 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 	return nil
 }
 
-// replaceObject stores what a GET has brought, and nothing else: see getSource.
+// GetObject implements [reflector.Getter].
+func (w *objectWatch[T]) GetObject(ctx context.Context) (runtime.Object, error) {
+	state, err := w.store.resource.Read(ctx, w.entry.key)
+	if err != nil || !state.Exists {
+		return nil, err
+	}
+	return state.Object, nil
+}
+
+// replaceObject stores what a GET has brought, and nothing else.
 func (w *objectWatch[T]) replaceObject(items []any) (err error) {
 	read := states.State[T]{Synced: true, Exists: len(items) > 0}
 	if read.Exists {
@@ -148,8 +159,10 @@ func (w *objectWatch[T]) replaceObject(items []any) (err error) {
 		}
 		read.ResourceVersion = read.Object.GetResourceVersion()
 	}
-	began := w.status().AskedAt
-	lapses := w.store.freshUntil(began, read)
+	began, lapses := w.status().AskedAt, int64(0)
+	if w.store.ttl != nil {
+		lapses = w.store.freshUntil(began, read)
+	}
 	held := w.entry.state()
 	same := held.SameContent(read)
 	w.store.mu.Lock()

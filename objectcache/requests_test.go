@@ -45,10 +45,13 @@ func TestRequestsAreNamed(t *testing.T) {
 					t.Fatalf("got %d requests, want at least 8", len(requests))
 				}
 				for _, request := range requests {
+					if request.Verb == "get" && request.Path == "/api/v1/namespaces/default/secrets/tls" && len(request.Query) == 0 {
+						continue // lists and watches fail
+					}
 					allowed, ok := test.allowed[request.Verb]
 					if !ok || request.Path != "/api/v1/namespaces/default/secrets" ||
 						request.Query.Get("fieldSelector") != "metadata.name=tls" {
-						t.Errorf("got %s %s?%s, want lists and watches of one name", request.Verb, request.Path, request.Query.Encode())
+						t.Errorf("got %s %s?%s, want lists, watches and GETs of one name", request.Verb, request.Path, request.Query.Encode())
 					}
 					for parameter := range maps.Keys(request.Query) {
 						if !slices.Contains(allowed, parameter) {

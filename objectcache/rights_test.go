@@ -31,7 +31,7 @@ func TestStartWithoutRights(t *testing.T) {
 		reads   bool   // Get returns the object
 	}{
 		"watch, nothing":    {objectcache.WatchOptions{}, "", "watch", false},
-		"watch, get":        {objectcache.WatchOptions{}, "get", "watch", false},
+		"watch, get":        {objectcache.WatchOptions{}, "get", "watch", true},  // polled, with GETs
 		"watch, list":       {objectcache.WatchOptions{}, "list", "watch", true}, // polled
 		"watch, list watch": {objectcache.WatchOptions{}, "list watch", "", true},
 		"TTL, nothing":      {objectcache.TTLOptions{}, "", "get", false},

@@ -57,9 +57,9 @@ type StreamType string
 const (
 	// StreamNamed: the object has a stream of its own, or gets one.
 	StreamNamed StreamType = "Named"
-	// StreamPolled: the object is read again from time to time, because lists of it work and
-	// watches do not: its changes arrive late. Status.LastError is the error of the watch. It is
-	// set once a watch after a list has failed.
+	// StreamPolled: the object is read again from time to time, because lists or GETs of it work and
+	// watches do not: its changes arrive late. Status.LastError is the error of the watch, or of the
+	// list. It is set once a watch after a list has failed, or a GET has taken the place of a list.
 	StreamPolled StreamType = "Polled"
 	// StreamNone: no changes arrive. The object needs no stream, for a [Reason], is being read
 	// for the first time without one, or is idle, or the store does not run.

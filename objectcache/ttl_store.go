@@ -12,11 +12,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
-	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 	"github.com/refwatch/refwatch/internal/states"
 	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/objectcache/resource"
@@ -214,23 +212,6 @@ func forever(d time.Duration) time.Duration {
 // ttlReadSpacing is the shortest time between the beginnings of two reads of one object:
 // however many Gets demand live reads, the server answers at most ten a second.
 const ttlReadSpacing = 100 * time.Millisecond
-
-// getSource is read with a GET.
-type getSource[T cache.Object] struct {
-	listwatch.Source
-
-	resource *kind[T]
-	key      types.NamespacedName
-}
-
-// Get implements listwatch.Getter.
-func (s getSource[T]) Get(ctx context.Context) (runtime.Object, error) {
-	state, err := s.resource.Read(ctx, s.key)
-	if err != nil || !state.Exists {
-		return nil, err
-	}
-	return state.Object, nil
-}
 
 // freshUntil returns until when a state is served. began is when the read began that brought it.
 func (s *WatchStore[T]) freshUntil(began time.Time, state states.State[T]) int64 {

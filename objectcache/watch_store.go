@@ -77,7 +77,7 @@ func NewWatchStore[T cache.Object](resource resource.Resource[T], options WatchO
 func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchStore[T] {
 	s := &WatchStore[T]{
 		readSpacing:      demandSpacing,
-		base:             time.Now().Add(-1),
+		base:             time.Now().Add(-time.Microsecond), // times are rounded
 		uses:             options.uses(),
 		resource:         kind,
 		options:          options,

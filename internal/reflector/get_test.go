@@ -21,20 +21,23 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/refwatch/refwatch/internal/reflector"
-	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
-// getter is a listwatch.Getter.
+// getter is a reflector.Getter.
 type getter struct {
-	listwatch.Source
-
 	get      func(context.Context) (runtime.Object, error)
 	requests atomic.Int32
 }
 
-func (g *getter) Get(ctx context.Context) (runtime.Object, error) {
+func (g *getter) GetObject(ctx context.Context) (runtime.Object, error) {
 	g.requests.Add(1)
 	return g.get(ctx)
+}
+
+// getStore is a store that reads its object.
+type getStore struct {
+	reflector.Store
+	*getter
 }
 
 // replaced is a store that records complete reads.
@@ -70,10 +73,11 @@ func (r *replaced) got() (reads, versions []string) {
 	return slices.Clone(r.reads), slices.Clone(r.versions)
 }
 
-// reading runs a reflector that reads a source with GETs.
-func reading(t *testing.T, source *getter, options reflector.Options) (*rig, *replaced) {
+// reading runs a reflector that reads with nothing but GETs.
+func reading(t *testing.T, get *getter, options reflector.Options) (*rig, *replaced) {
 	store := &replaced{}
-	r := startWith(t, source, store, options, (*reflector.Reflector).Read)
+	options.Gets = reflector.OnlyGets
+	r := startWith(t, watching(), getStore{store, get}, options, (*reflector.Reflector).Read)
 	synctest.Wait()
 	return r, store
 }
@@ -86,7 +90,7 @@ func TestGetSaysNothingOfOtherVerbs(t *testing.T) {
 		watched := start(t, watching(opens(state(secret("5"), "9")...), fails(throttled(30)), opens(state(secret("5"), "9")...)), options)
 		for range 2 {
 			hangs := true
-			reading(t, &getter{Source: watching(), get: func(ctx context.Context) (runtime.Object, error) {
+			reading(t, &getter{get: func(ctx context.Context) (runtime.Object, error) {
 				if hangs {
 					hangs = false
 					<-ctx.Done()
@@ -108,7 +112,7 @@ func TestGetSaysNothingOfOtherVerbs(t *testing.T) {
 	})
 }
 
-// A Getter is read with one GET for each Read. An absence reaches the store as an empty read.
+// The object is read with one GET for each Read. An absence reaches the store as an empty read.
 func TestGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var object runtime.Object = secret("5")
@@ -125,21 +129,6 @@ func TestGet(t *testing.T) {
 		}
 		if got := r.Status(); int(source.requests.Load()) != 2 || !got.Synced || got.ReadFor != 3 || got.ResourceVersion != "" || !got.LastContact.Equal(time.Now()) || got.Failures > 0 {
 			t.Errorf("got %d requests and %+v, want 2 and the second read", int(source.requests.Load()), got)
-		}
-	})
-}
-
-// A GET says nothing of the versions that a stream has shown: they are of use after it.
-func TestGetKeepsTheVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stream := func() (listwatch.Stream, error) { return newStream(state(secret("5"), "9")...), nil }
-		source := &getter{Source: watching(stream), get: func(context.Context) (runtime.Object, error) { return secret("5"), nil }}
-		r := startWith(t, source, &replaced{}, reflector.Options{})
-		synctest.Wait()
-		r.Read()
-		synctest.Wait()
-		if got := r.Status(); source.requests.Load() != 1 || got.ResourceVersion != "9" {
-			t.Errorf("got %d GETs and version %q, want one and 9", source.requests.Load(), got.ResourceVersion)
 		}
 	})
 }

@@ -48,6 +48,8 @@ type Options struct {
 	// Backoff is that of a reflector of the same selection which has ended lately: see
 	// [Reflector.Backoff]. The zero value begins its first attempt at once.
 	Backoff Backoff
+	// Gets says which attempts may be GETs. Then the store must be a [Getter]. Default: none.
+	Gets Gets
 	// Explain returns the error that the log has in place of that of a failed attempt, such as
 	// one that says what to check. It holds no object data. Default: nil, the error itself.
 	Explain func(error) error
@@ -108,7 +110,7 @@ func New(source listwatch.Source, store Store, options Options) *Reflector {
 		r.counters = &Counters{}
 	}
 	r.progress.needed = r.gate.reads.now()
-	r.verbs = newVerbs(r.gate.resources.of(options.Resource), source)
+	r.verbs = newVerbs(r.gate.resources.of(options.Resource), source, options.Gets)
 	r.gate.admission.Join(&r.member, options.Resource, observer{r})
 	r.member.Continue(options.Backoff.past)
 	return r
@@ -219,7 +221,7 @@ func (r *Reflector) finish(s *session, err error) {
 	if failure.Of(err) == failure.TooLarge && !ended.consistent {
 		r.gate.reads.remove(r.resource(), ended.includes) // before another reflector is admitted
 	}
-	polls := ended.stored && s.verb != course.WatchList && r.verbs.isPolled()
+	polls := ended.stored && s.verb != course.WatchList && r.verbs.polled() != nil
 	switch {
 	case over, ended.dropped && err == nil, s.once && ended.stored:
 		outcome := admission.Outcome{}
@@ -237,7 +239,11 @@ func (r *Reflector) finish(s *session, err error) {
 		if s.once {
 			r.counters.CountRead(err)
 		}
-		r.member.Release(failure.Outcome(err))
+		outcome := failure.Outcome(err)
+		if s.refused {
+			outcome.Kind = admission.Refused
+		}
+		r.member.Release(outcome)
 	default:
 		outcome := failure.Outcome(err)
 		switch {

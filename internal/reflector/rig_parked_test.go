@@ -14,10 +14,9 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
-// parkable returns a source whose scripted streams can be parked, unless blockingStreams is set. A
-// Getter stays as it is.
+// parkable returns a source whose scripted streams can be parked, unless blockingStreams is set.
 func parkable(source listwatch.Source) listwatch.Source {
-	if _, ok := source.(listwatch.Getter); ok || blockingStreams {
+	if blockingStreams {
 		return source
 	}
 	return parking{source}

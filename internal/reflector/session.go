@@ -37,8 +37,6 @@ const (
 	// watchTimeout bounds the wait for the answer to the watch that follows a list. Some proxies hold it
 	// back until the first event, which may be a bookmark.
 	watchTimeout = silentAfter
-	// getTimeout bounds the wait for the answer to a GET.
-	getTimeout = 15 * time.Second
 )
 
 var (
@@ -63,22 +61,19 @@ type session struct {
 	once      bool             // ends when the state is stored
 	verb      course.Verb      // with which it reads
 	state     bool             // the server has answered with the state
+	refused   bool             // a GET that follows other verbs was refused
 	workState workState        // guarded by workers.mu
 }
 
 func newSession(r *Reflector, once bool) *session {
-	s := &session{r: r, began: moment.Now(), once: once, verb: course.Get}
-	if s.getter() == nil {
-		s.verb = r.verbs.next(once)
-	}
-	return s
+	return &session{r: r, began: moment.Now(), once: once, verb: r.verbs.next(once)}
 }
 
 // start starts the timer of the read. It precedes runStream.
 func (s *session) start() {
 	timeout := s.r.verbs.answerTimeout()
-	if s.getter() != nil {
-		timeout = min(timeout, getTimeout)
+	if s.verb == course.Get {
+		timeout = min(timeout, course.GetTimeout)
 	}
 	s.expire = s.after(timeout, func(s *session) { s.end(failure.ErrNoAnswer) })
 }
@@ -102,14 +97,6 @@ func (s *session) end(cause error) {
 	if s.life.end(cmp.Or(cause, errEnded)) {
 		s.r.gate.workers.add(s) // no goroutine waits for the parked stream
 	}
-}
-
-// getter returns the source if the session reads it with a GET, else nil.
-func (s *session) getter() listwatch.Getter {
-	if source, ok := s.r.source.(listwatch.Getter); ok && s.once {
-		return source
-	}
-	return nil
 }
 
 // context returns the context that ends with the session, for a request.

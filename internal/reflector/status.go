@@ -32,7 +32,7 @@ type Status struct {
 	NotUpdatedSince time.Time
 	// Parked is set while that stream has no goroutine: see the documentation of the package.
 	Parked bool
-	// Polled is set while lists work, and the watches after them do not. The selection is then listed again
+	// Polled is set while lists or GETs work, and watches do not. The selection is then read again
 	// at the pace of the back-off, and LastError is that of the watch.
 	Polled bool
 	// AskedAt is when the source was asked for the state, until that is stored; else zero. The

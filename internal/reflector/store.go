@@ -3,6 +3,7 @@
 package reflector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -17,7 +18,7 @@ import (
 )
 
 // Store is what a reflector writes, from one goroutine at a time: see New of package reflector of the root.
-// Replace gets an empty version if the state is from a [listwatch.Getter].
+// Replace gets an empty version if the state is from a [Getter].
 type Store = toolscache.ReflectorStore
 
 // What a [Store] may also be. Errors must not hold object data.
@@ -39,6 +40,12 @@ type (
 	Comparer interface{ Holds(items []any) bool }
 	// Namer names its reflector, for each log line, so that none keeps its name.
 	Namer interface{ ReflectorName() string }
+	// Getter reads its object with a GET. If the server has no such object, it returns nil and no error: an
+	// error that is a 404 says that the path is not served. The context ends after 15 s, unless the GET follows
+	// another request of the attempt. Such a read proves no restore of etcd.
+	Getter interface {
+		GetObject(ctx context.Context) (runtime.Object, error)
+	}
 	// Observer is called when Options.OnChange would be, unless that is set. So a program with many
 	// reflectors needs no function for each.
 	Observer interface{ ReflectorChanged() }

@@ -5,6 +5,7 @@ package reflector
 import (
 	"math/rand/v2"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
@@ -13,7 +14,6 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
-	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
 // How a session with a goroutine reads the state and the changes after it.
@@ -55,33 +55,42 @@ func (s *session) handle(event watch.Event, end error, arrived moment.Moment) (e
 }
 
 // readState stores the state, and leaves the stream open that delivers the changes
-// after it.
-func (s *session) readState() error {
-	if source := s.getter(); source != nil {
-		return s.readObject(source)
-	}
+// after it. Each verb is tried once. If verbs fail one after the other, readState returns why the first one was
+// refused: a caller may lack the right to it.
+func (s *session) readState() (err error) {
 	if resumed, err := s.resume(); resumed || err != nil {
 		return err
 	}
-	goOn, err := s.readFailed(s.read())
-	if !goOn {
-		return err
+	var refusal error
+	var tried [course.VerbCount]bool
+	for goOn := true; goOn; {
+		var other course.Verb
+		tried[s.verb] = true
+		other, goOn, err = s.readFailed(s.read())
+		goOn = goOn && !tried[other]
+		if goOn && refusal == nil && s.verb == course.WatchList && course.FaultOf(err, false) == course.Refused {
+			refusal = err
+		}
+		if goOn {
+			s.verb = other
+		}
 	}
-	refused := s.verb == course.WatchList && course.FaultOf(err, false) == course.Refused
-	s.verb = s.verb.Other()
-	_, other := s.readFailed(s.read())
-	if other != nil && refused && !s.state && failure.Of(other) != failure.Throttled {
-		return err // whose place the other one took
+	if err != nil && refusal != nil && !s.state && failure.Of(err) != failure.Throttled {
+		return refusal
 	}
-	return other
+	return err
 }
 
-// read stores the state with a list or a WatchList.
+// read stores the state with the verb of the session.
 func (s *session) read() error {
-	if s.verb == course.List {
+	switch s.verb {
+	case course.List:
 		return s.readList()
+	case course.Get:
+		return s.readObject()
+	default:
+		return s.readWatchList()
 	}
-	return s.readWatchList()
 }
 
 // readWatchList stores what a WatchList brings first, and leaves it open.
@@ -100,27 +109,35 @@ func (s *session) readWatchList() error {
 	return s.replace(items, version)
 }
 
-// readObject stores what a GET has brought.
-func (s *session) readObject(source listwatch.Getter) error {
+// readObject stores what a GET has brought. If a stream should follow, it returns why there is none.
+func (s *session) readObject() error {
 	s.ask()
-	items, err := s.get(source)
-	if err != nil {
+	items, version, err := s.get()
+	if err == nil {
+		err = s.replace(items, "")
+	}
+	if err != nil || s.r.verbs.course.Only() {
 		return err
 	}
-	return s.replace(items, "")
+	s.r.progress.objectRead(version)
+	if s.once {
+		return nil
+	}
+	return s.r.verbs.polled()
 }
 
-// get reads the object. A source may panic.
-func (s *session) get(source listwatch.Getter) (items []any, err error) {
+// get reads the object, and returns its version. A store may panic.
+func (s *session) get() (items []any, version string, err error) {
 	defer redact.Panic(&err)
-	object, err := source.Get(s.context())
-	if err != nil {
-		return nil, redact.Error(err)
+	object, err := s.r.store.Store.(Getter).GetObject(s.context())
+	if err != nil || object == nil {
+		return nil, "", redact.Error(err)
 	}
-	if object != nil {
-		items = []any{object}
+	if header, err := meta.Accessor(object); err == nil {
+		version = header.GetResourceVersion()
 	}
-	return items, s.r.expected().checkAll(items)
+	items = []any{object}
+	return items, version, s.r.expected().checkAll(items)
 }
 
 // readList stores a list and opens the watch that follows it.

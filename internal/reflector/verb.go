@@ -3,6 +3,7 @@
 package reflector
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -47,10 +48,10 @@ type verbs struct {
 	course   course.Verbs // guarded by resource.mu
 }
 
-func newVerbs(resource *resource, source any) verbs {
+func newVerbs(resource *resource, source any, gets Gets) verbs {
 	resource.mu.Lock()
 	defer resource.mu.Unlock()
-	return verbs{resource, course.NewVerbs(&resource.knows, lacksWatchList(source))}
+	return verbs{resource, course.NewVerbs(&resource.knows, lacksWatchList(source), gets)}
 }
 
 // lacksWatchList reports whether a source must be listed and then watched: the source says so
@@ -86,10 +87,10 @@ func (v *verbs) mayWatchList() bool {
 	return c.MayWatchList(now)
 }
 
-func (v *verbs) failed(verb course.Verb, fault course.Fault, once bool) (goOn bool) {
+func (v *verbs) failed(verb course.Verb, cause error, fault course.Fault, once bool) (other course.Verb, goOn bool) {
 	c, now := v.lock()
 	defer v.unlock()
-	return c.Failed(verb, fault, once, now)
+	return c.Failed(verb, cause, fault, once, now)
 }
 
 func (v *verbs) stored(verb course.Verb, took time.Duration) (well bool) {
@@ -110,31 +111,38 @@ func (v *verbs) watched(err error) (recovered bool) {
 	return c.Watched(err, course.FaultOf(err, false), now)
 }
 
-func (v *verbs) isPolled() bool {
+func (v *verbs) polled() error {
 	c, _ := v.lock()
 	defer v.unlock()
-	return c.IsPolled()
+	return c.Polled()
+}
+
+// failing returns why the last WatchList or list failed, nil if it is not known.
+func (v *verbs) failing() error {
+	c, _ := v.lock()
+	defer v.unlock()
+	return c.Cause()
 }
 
 // unanswered takes that a request for the state had no answer in time. givenUp says that a caller waited.
 func (v *verbs) unanswered(verb course.Verb, givenUp bool) {
 	c, now := v.lock()
 	defer v.unlock()
-	c.Failed(verb, course.Hung, false, now)
+	c.Failed(verb, failure.ErrNoAnswer, course.Hung, false, now)
 	c.NoAnswer(givenUp)
 }
 
 // initialEventsNotEnded takes that a WatchList did not end its initial events in time.
 func (v *verbs) initialEventsNotEnded() {
-	v.failed(course.WatchList, course.Broken, false)
-	v.listNext()
+	v.failed(course.WatchList, failure.ErrNoBookmark, course.Broken, false)
+	v.turn(course.List)
 }
 
-// listNext makes the next attempt a list.
-func (v *verbs) listNext() {
+// turn makes the next attempt one of a verb.
+func (v *verbs) turn(verb course.Verb) {
 	c, _ := v.lock()
 	defer v.unlock()
-	c.ListNext()
+	c.Turn(verb)
 }
 
 func (v *verbs) answerTimeout() time.Duration {
@@ -149,21 +157,38 @@ func (v *verbs) patience() time.Duration {
 	return c.Patience()
 }
 
-// readFailed takes the failure of the request for the state. It returns whether the session goes on with
-// another verb, and the failure to report.
-func (s *session) readFailed(err error) (goOn bool, reported error) {
+// readFailed takes the failure of the request for the state. It returns whether the session goes on, with which
+// verb, and the failure to report.
+func (s *session) readFailed(err error) (other course.Verb, goOn bool, reported error) {
 	if err == nil || s.state || s.isOver() {
-		return false, err // the state was read, or the session was ended from this side
+		return s.verb, false, err // the state was read, or the session was ended from this side
 	}
 	answered := s.stream != nil
 	fault := course.FaultOf(err, answered)
-	goOn = s.r.verbs.failed(s.verb, fault, s.once)
+	if s.verb == course.Get && failure.Of(err) == failure.Unauthorized {
+		fault = course.NoFault // it is about the token, and no verb needs another one
+	}
+	other, goOn = s.r.verbs.failed(s.verb, err, fault, s.once)
 	if goOn && answered {
 		goOn = false // a session has one stream
-		s.r.verbs.listNext()
+		s.r.verbs.turn(other)
+	}
+	if s.verb == course.Get && fault == course.Refused {
+		// The caller need not have the right to GETs.
+		s.refused, err = true, cmp.Or(s.r.verbs.failing(), err)
 	}
 	if class := failure.Of(err); answered && fault == course.Broken && (class == failure.Unreachable || class == failure.Failed) {
 		err = fmt.Errorf("%w: %w", failure.ErrEndedEarly, err)
 	}
-	return goOn, err
+	return other, goOn, err
 }
+
+// Gets says which attempts of a reflector may be GETs.
+type Gets = course.Gets
+
+// See package course.
+const (
+	NoGets   = course.NoGets
+	AlsoGets = course.AlsoGets
+	OnlyGets = course.OnlyGets
+)

@@ -31,9 +31,9 @@ func (r *Reflector) Follow() { r.restart(following) }
 
 // Read makes the reflector read the selection once, and then do nothing, as after Pause. The read is a list,
 // which costs the server less than a stream. If the server refuses the list, it is a WatchList: the caller may be
-// allowed to watch only. A [listwatch.Getter] is read with a GET instead. Until a read succeeds, attempts follow
-// each other as usual. A stream that is open, or is being opened, ends first. If a Read is under way, this one
-// sends no other request. Otherwise Read is as Follow.
+// allowed to watch only. With [OnlyGets] it is a GET. Until a read succeeds, attempts follow each other as usual. A
+// stream that is open, or is being opened, ends first. If a Read is under way, this one sends no other request.
+// Otherwise Read is as Follow.
 func (r *Reflector) Read() { r.restart(reading) }
 
 // restart begins a session of another mode, or another session of the same.

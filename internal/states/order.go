@@ -73,9 +73,10 @@ func (o *Order[T]) Read(held, read State[T], version string, same bool) (State[T
 }
 
 // ReadObject decides about a read of the object alone (GET). It has no version but that of
-// the object, so an Order that takes such reads can take nothing else, and the reads must
-// not overlap: each is then newer than the one before. The rules are those of Read.
+// the object, so it must not overlap what an Order takes beside it: it is then newer than all
+// before. The rules are those of Read.
 func (o *Order[T]) ReadObject(held, read State[T], same bool) (State[T], Verdict) {
+	o.first = false
 	if same && held.Synced {
 		return held, Same
 	}

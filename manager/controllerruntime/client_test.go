@@ -114,7 +114,8 @@ func TestClientDemands(t *testing.T) {
 			if got := r.value(c, "one"); !strings.Contains(got, "CacheOptions.SyncTimeout is 5s") || time.Since(began) != 5*time.Second {
 				t.Errorf("while no event comes and lists hang: got %q after %v, want an error after 5 s", got, time.Since(began))
 			}
-		}	})
+		}
+	})
 }
 
 // A server that was restored from a backup has lost the write. Get then returns what the server has.

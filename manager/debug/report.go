@@ -83,7 +83,7 @@ const (
 	NotSynced Problem = "NotSynced"
 	// NotUpdated: the object is served, or its absence is, and changes of it do not arrive.
 	NotUpdated Problem = "NotUpdated"
-	// Polled: lists bring the changes of the object, because watches fail.
+	// Polled: lists or GETs bring the changes of the object, because watches fail.
 	Polled Problem = "Polled"
 	// Absent: owners reference the object, but the server does not have it.
 	Absent Problem = "Absent"

@@ -26,7 +26,7 @@ var glossary = []struct{ word, meaning string }{
 	{"Last contact", "when the server last sent anything about the object: a read, an event or a bookmark"},
 	{"stream", "a watch of this object only"},
 	{"parked stream", "a stream that has no goroutine while it is quiet"},
-	{"polled", "the object is listed again from time to time, because watches of it fail"},
+	{"polled", "the object is read again from time to time, because watches of it fail"},
 	{"Gate", "admits requests to one server: a bounded number at a time, and one at a time in an outage"},
 	{"Opening", "requests that the Gate has admitted and the server has not answered"},
 	{"Window", "how many requests the Gate admits at a time"},

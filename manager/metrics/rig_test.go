@@ -104,7 +104,8 @@ func (r *rig) get(name string) {
 // refuse makes the server answer every list and watch with err, until the next call.
 func (r *rig) refuse(err *metav1.Status) {
 	r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
-		if request.Verb == "watch" || request.Verb == "list" {
+		switch request.Verb {
+		case "watch", "list", "get":
 			return err
 		}
 		return nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,7 +44,7 @@ func TestFailingPodsDoNotDelayOthers(t *testing.T) {
 				r.start()
 				r.eventuallyHas(healthy, "open", "k", "1")
 				r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-					if request.Resource == "secrets" && strings.HasPrefix(request.Name, "closed-") && (request.Verb == "list" || request.Verb == "watch") {
+					if request.Resource == "secrets" && strings.HasPrefix(request.Name, "closed-") && slices.Contains([]string{"list", "watch", "get"}, request.Verb) {
 						return test.answer(ctx, request)
 					}
 					return nil

@@ -31,16 +31,6 @@ type Source interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (Stream, error)
 }
 
-// Getter is a Source of one object that [reflector.Reflector.Read] reads with a GET: for a caller that has
-// no other right, or when an answer must not wait for etcd's next progress notification. The store gets the
-// answer as a read at the version "". Such a read proves no rollback of the server.
-type Getter interface {
-	Source
-	// Get reads the object. If the server has no such object, it returns nil and no error: an
-	// error that is a 404 says that the path is not served. Its context ends after 15 s.
-	Get(ctx context.Context) (runtime.Object, error)
-}
-
 // Stream is an open watch.
 type Stream interface {
 	// Next blocks until there is an event. At the regular end of the stream it

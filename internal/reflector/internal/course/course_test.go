@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // machine does. go test -rewrite writes what it does now.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		w := &world{verbs: newVerbWorld(), seen: map[string]*course.Seen{}}
+		w := &world{verbs: newVerbWorld(course.NoGets), seen: map[string]*course.Seen{}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return w.step(t, d) })
 	})
 }
@@ -44,6 +44,10 @@ func (w *world) step(t *testing.T, d *datadriven.TestData) string {
 			d.Fatalf(t, "%v", err)
 		}
 		w.now = w.now.Add(passed)
+		return ""
+	}
+	if d.Cmd == "gets" { // another world
+		w.verbs = newVerbWorld(course.AlsoGets)
 		return ""
 	}
 	if d.Cmd == "attempt" {

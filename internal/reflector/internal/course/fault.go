@@ -25,8 +25,10 @@ const (
 	// Refused: the server refuses the verb to this caller, or of this object. Rights are given by
 	// verb, and a proxy may know some paths only.
 	Refused
-	// Failing: the server has answered with 5xx or 429, or the connection was lost.
+	// Failing: the server has answered with 5xx, or the connection was lost.
 	Failing
+	// Throttled: the server has answered with 429.
+	Throttled
 	// Broken: the answer ended before the state was complete, or cannot be decoded.
 	Broken
 	// Hung: no answer came in time.
@@ -43,7 +45,9 @@ func FaultOf(err error, answered bool) Fault {
 	switch class := failure.Of(err); class {
 	case failure.Malformed:
 		return Broken
-	case failure.Throttled, failure.TooLarge, failure.Expired:
+	case failure.Throttled:
+		return Throttled
+	case failure.TooLarge, failure.Expired:
 		return Failing
 	case failure.Failed:
 		if answered && (code == 0 || redact.IsDecoding(err)) {

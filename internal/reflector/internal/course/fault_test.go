@@ -38,7 +38,7 @@ func TestFaultOf(t *testing.T) {
 		"400": {answer(400), false, course.Unknown}, "405": {answer(405), false, course.Unknown}, "406": {answer(406), false, course.Unknown},
 		"415": {answer(415), false, course.Unknown}, "422": {answer(422), false, course.Unknown}, "501": {answer(501), false, course.Unknown},
 		"401": {answer(401), false, course.Refused}, "403": {answer(403), false, course.Refused}, "404": {answer(404), false, course.Refused},
-		"410": {answer(410), false, course.Failing}, "429": {answer(429), false, course.Failing},
+		"410": {answer(410), false, course.Failing}, "429": {answer(429), false, course.Throttled},
 		"500": {answer(500), false, course.Failing}, "503": {answer(503), false, course.Failing}, "504": {answer(504), false, course.Failing},
 		"reset":           {errReset, false, course.Failing},
 		"dial":            {&net.OpError{Op: "dial", Err: errReset}, false, course.NoFault},
@@ -63,7 +63,7 @@ func TestFaultOf(t *testing.T) {
 // that, and a slow one does not.
 func TestAnswerTimeout(t *testing.T) {
 	now := moment.Moment(time.Hour)
-	v := newVerbWorld().of("a")
+	v := newVerbWorld(course.NoGets).of("a")
 	minutes := func(n int) (all []float64) {
 		for range n {
 			all = append(all, v.AnswerTimeout().Minutes())
@@ -89,7 +89,7 @@ func TestAnswerTimeout(t *testing.T) {
 // makes no attempt longer that no caller waits for.
 func TestPatience(t *testing.T) {
 	now := moment.Moment(time.Hour)
-	v := newVerbWorld().of("a")
+	v := newVerbWorld(course.NoGets).of("a")
 	var got []float64
 	for range 6 {
 		got = append(got, v.Patience().Seconds())

@@ -10,6 +10,9 @@ import "time"
 // kube-apiserver allows as long for a list.
 const AnswerTimeout = time.Minute
 
+// GetTimeout is the same for an attempt that is a GET.
+const GetTimeout = 15 * time.Second
+
 const (
 	// longestAnswer bounds the wait for the state after attempts without an answer.
 	longestAnswer = 4 * AnswerTimeout

@@ -3,6 +3,8 @@
 package course
 
 import (
+	"cmp"
+	"errors"
 	"time"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
@@ -13,8 +15,8 @@ import (
 //
 //   - A verb that fails gives the next attempt to another one: one that hangs at once, one that fails
 //     otherwise after the second time, and one that is refused to the caller after the third, because
-//     the Node authorizer refuses what it does not know yet. So the fifth attempt at the latest reads
-//     the state, whatever fails.
+//     the Node authorizer refuses what it does not know yet. A GET follows where both a WatchList and a
+//     list have failed. So the sixth attempt at the latest reads the state, whatever fails.
 //   - What works where another verb does not is a lesson: it is used for a minute, and then twice as
 //     long each time, up to an hour. When that is over, one attempt tries the other verb again.
 //
@@ -31,17 +33,23 @@ const (
 	List
 	// Metadata is a list of the metadata of a large object, followed by a watch.
 	Metadata
-	// Get is a GET of a source that is read by nothing else. Only its time-outs follow these rules.
+	// Get is a GET of the object, which no watch follows.
 	Get
+	// VerbCount is how many there are.
+	VerbCount
 )
 
-// Other returns the verb that takes the place of a WatchList or of a list.
-func (v Verb) Other() Verb {
-	if v == WatchList {
-		return List
-	}
-	return WatchList
-}
+// Gets says which attempts of a selection may be GETs.
+type Gets uint8
+
+const (
+	// NoGets: none.
+	NoGets Gets = iota
+	// AlsoGets: those that take the place of WatchLists and lists that fail.
+	AlsoGets
+	// OnlyGets: all. Of these rules only the time-outs apply.
+	OnlyGets
+)
 
 const (
 	// lessonFirst and lessonLongest are how long a lesson lasts.
@@ -64,6 +72,9 @@ const (
 	// since one worked, the next attempt of any selection uses another verb. A thousand selections
 	// would else fail once each before one of them does.
 	failedEveryOfAll = 4
+	// throttledFor is for how long lists and WatchLists of a selection are throttled before a GET takes
+	// their place: else GETs would defeat the priority and fairness of the server.
+	throttledFor = 30 * time.Second
 )
 
 // lesson is that another verb works. The zero value is none.
@@ -91,6 +102,20 @@ func (l *lesson) learn(now moment.Moment, first, longest time.Duration) {
 	l.until = now.Add(l.lasts)
 }
 
+// throttle is when a WatchList or a list was throttled, for the first time since one worked; 0 if none was.
+type throttle moment.Moment
+
+func (t *throttle) begin(now moment.Moment) {
+	if *t == 0 {
+		*t = throttle(now)
+	}
+}
+
+// isNew reports whether that was lately.
+func (t throttle) isNew(now moment.Moment) bool {
+	return t != 0 && now.Sub(moment.Moment(t)) < throttledFor
+}
+
 // Resource is what the selections of a resource have learned together. The zero value knows nothing.
 type Resource struct {
 	lists    lesson   // WatchLists fail, and lists work
@@ -98,9 +123,16 @@ type Resource struct {
 	works    bool     // a WatchList has worked
 	unlisted lesson   // lists fail, and WatchLists work
 	whole    lesson   // metadata cannot be read
+	read     bool     // a WatchList or a list has worked
+	gets     lesson   // WatchLists and lists fail, and GETs work
+	getsOf   uint64   // the selection that has learned that last, 0 if another verb has worked since
+	ungot    lesson   // GETs are refused
+	tryList  bool     // the last trial of another verb than GET was a list
+	cause    error    // why the last WatchList or list failed
+	throttle throttle // of any of them
 	next     turn     // of the next attempt of any selection that has no turn of its own
-	failed   [3]count // requests by verb
-	ids      uint64   // of the selections so far
+	failed   [VerbCount]count
+	ids      uint64 // of the selections so far
 }
 
 // count counts the failures of a verb since it worked. Those of one selection in a row are one.
@@ -128,6 +160,40 @@ func (r *Resource) learn(id uint64, now moment.Moment, first time.Duration) {
 	r.lists.learn(now, first, lessonLongest)
 }
 
+// learnGets takes the lesson of a selection that GETs work, and nothing else does. It reports whether it is one
+// of the resource: the selection then has none of its own, so that another verb which works for one soon is
+// used for all.
+func (r *Resource) learnGets(id uint64, now moment.Moment) (learned bool) {
+	alone := r.getsOf == 0 || r.getsOf == id
+	r.getsOf = id
+	if alone && r.read && r.gets.lasts == 0 {
+		return false
+	}
+	r.gets.learn(now, lessonFirst, lessonLongest)
+	return true
+}
+
+// count takes the failure of a verb for a selection.
+func (r *Resource) count(verb Verb, id uint64) {
+	if !r.failed[verb].add(id) {
+		return
+	}
+	gotten := r.failed[Get].n
+	switch {
+	case r.allFail() && (gotten < failedEveryOfAll || r.failed[verb].n/failedEveryOfAll%2 == 0):
+		r.next = getTurn
+	case verb == WatchList:
+		r.next = listTurn
+	case verb == List:
+		r.next = watchListTurn
+	}
+}
+
+// allFail reports whether WatchLists and lists of several selections have failed since one worked.
+func (r *Resource) allFail() bool {
+	return r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n >= failedEveryOfAll
+}
+
 // Verbs is which verb the next attempt of a selection uses. Make one with [NewVerbs]. It must not be
 // used beside another one of its resource.
 type Verbs struct {
@@ -135,6 +201,7 @@ type Verbs struct {
 	learned  *learned // nil, as nearly always, if WatchLists have simply worked
 	id       uint64   // in its resource
 	listOnly bool     // the source knows no WatchList
+	gets     Gets
 }
 
 // learned is what a selection has learned. The zero value is nothing.
@@ -145,12 +212,19 @@ type learned struct {
 	unknown  bool   // the last of them was not known to the server
 	lists    lesson // WatchLists fail, and lists work
 	unlisted int    // lists that failed since the last read
-	polled   error  // why there is no watch after the last list; nil if there was one
+	ungotten int    // GETs that failed since the last read
+	last     Verb   // the last WatchList or list that failed since then
+	cause    error  // and why
+	gets     lesson // both fail, and GETs work
+	ungot    lesson // GETs are refused
+	polled   error  // why there is no stream after the last list or GET; nil if there was one
 	unwatch  int    // watches after a list that failed in a row
 	watches  lesson // no watch is tried after a list
 	whole    lesson // metadata could not be read
 	late     int    // attempts in a row without an answer in time
 	givenUp  int    // attempts in a row that were given up while a caller waited
+
+	throttle throttle
 }
 
 // turn is whose turn the next attempt is.
@@ -160,13 +234,14 @@ const (
 	anyTurn turn = iota
 	listTurn
 	watchListTurn
+	getTurn
 )
 
 // NewVerbs returns the verbs of a selection of a resource. listOnly says that its source cannot serve
 // WatchList.
-func NewVerbs(resource *Resource, listOnly bool) Verbs {
+func NewVerbs(resource *Resource, listOnly bool, gets Gets) Verbs {
 	resource.ids++
-	return Verbs{resource: resource, id: resource.ids, listOnly: listOnly}
+	return Verbs{resource: resource, id: resource.ids, listOnly: listOnly, gets: gets}
 }
 
 func (v *Verbs) record() *learned {
@@ -184,15 +259,24 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 		next = l.next
 	}
 	switch {
+	case v.gets == OnlyGets, v.mayGet(now) && (next == getTurn || v.usesGets(now)):
+		return Get
 	case v.listOnly:
 		return List
 	case next == anyTurn:
 		next, v.resource.next = v.resource.next, anyTurn
 	}
 	switch {
+	case next == getTurn && v.mayGet(now):
+		return Get
 	case next == listTurn:
 		return List
 	case next == watchListTurn:
+		return WatchList
+	case v.knowsGets():
+		if v.resource.tryList = !v.resource.tryList; v.resource.tryList {
+			return List
+		}
 		return WatchList
 	case once && v.resource.unlisted.use(now):
 		return WatchList
@@ -204,6 +288,28 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 	return WatchList
 }
 
+// usesGets reports whether a lesson says that nothing but GETs works.
+func (v *Verbs) usesGets(now moment.Moment) bool {
+	return v.learned != nil && v.learned.gets.holds(now) || v.resource.gets.use(now)
+}
+
+// mayGet reports whether a GET may take the place of a WatchList or a list.
+func (v *Verbs) mayGet(now moment.Moment) bool {
+	l, throttled := v.learned, v.resource.throttle
+	if v.gets != AlsoGets || v.resource.ungot.holds(now) || l != nil && l.ungot.holds(now) {
+		return false
+	}
+	if l != nil && l.throttle != 0 {
+		throttled = l.throttle // its own, although others may be well
+	}
+	return !throttled.isNew(now)
+}
+
+// knowsGets reports whether GETs have worked where WatchLists and lists did not.
+func (v *Verbs) knowsGets() bool {
+	return v.gets == AlsoGets && (v.resource.gets.lasts > 0 || v.learned != nil && v.learned.gets.lasts > 0)
+}
+
 // MayWatchList reports whether a WatchList may work where lists do not.
 func (v *Verbs) MayWatchList(now moment.Moment) bool {
 	return !v.listOnly && !v.resource.lists.holds(now) && (v.learned == nil || !v.learned.lists.holds(now))
@@ -213,44 +319,89 @@ func (v *Verbs) MayWatchList(now moment.Moment) bool {
 // not while it is another verb's turn, as that of a WatchList if watches fail after the metadata.
 func (v *Verbs) MayCompare(now moment.Moment) bool {
 	l := v.learned
-	if l == nil {
-		return !v.resource.whole.holds(now)
+	if v.resource.whole.holds(now) || v.resource.gets.holds(now) {
+		return false
 	}
-	return !v.resource.whole.holds(now) && l.next == anyTurn && !l.whole.holds(now) && (l.polled == nil || l.lists.holds(now))
+	return l == nil || !l.gets.holds(now) && l.next == anyTurn && !l.whole.holds(now) && (l.polled == nil || l.lists.holds(now))
 }
 
-// Failed takes the fault of a request for the state. once is as in Next. Failed reports whether the
-// attempt goes on: a list takes the place of a WatchList, a WatchList that of a list, and what Next
-// has returned that of Metadata.
-func (v *Verbs) Failed(verb Verb, fault Fault, once bool, now moment.Moment) (goOn bool) {
-	if fault == NoFault || verb == Get {
-		return false
+// Failed takes the failure of a request for the state. once is as in Next. Failed reports whether the
+// attempt goes on, and with which verb: what Next has returned takes the place of Metadata. If the
+// attempt cannot go on, [Verbs.Turn] makes that the verb of the next one.
+func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now moment.Moment) (other Verb, goOn bool) {
+	if fault == NoFault || v.gets == OnlyGets {
+		return verb, false
 	}
 	l := v.record()
-	if verb != Metadata {
-		l.next = anyTurn
-	}
 	switch verb {
-	case WatchList:
-		return v.watchListFailed(l, fault)
-	case List:
-		l.unlisted++
-		if v.resource.failed[List].add(v.id) {
-			v.resource.next = watchListTurn
-		}
-		if once && fault == Refused && !v.listOnly { // the caller may be allowed to watch only
-			return true
-		}
-		switch {
-		case once && fault != Hung && l.unlisted%failedEvery != 0: // a list costs less
-		case !once && (l.unknown || v.knowsLists()) && l.unlisted%listedEvery != 1:
-			l.next = listTurn
-		default:
-			l.next = watchListTurn
-		}
-		return false
+	case Metadata:
+		return verb, v.metadataFailed(l, fault, now)
+	case Get:
+		v.getFailed(l, fault, now)
+		return verb, false
 	}
+	l.next, l.last, l.cause, v.resource.cause = anyTurn, verb, cause, cause
+	if fault == Throttled {
+		l.throttle.begin(now)
+		v.resource.throttle.begin(now)
+	}
+	if other = List; verb == WatchList {
+		goOn = v.watchListFailed(l, fault)
+	} else {
+		other, goOn = WatchList, v.listFailed(l, fault, once)
+	}
+	if v.allFail(l) && v.mayGet(now) {
+		l.next = getTurn
+		return Get, fault != Hung
+	}
+	return other, goOn
+}
+
+// allFail reports whether neither WatchLists nor lists have worked since the last read, or lately. GETs
+// may fail, too: one follows each list.
+func (v *Verbs) allFail(l *learned) bool {
+	if v.knowsGets() {
+		return true
+	}
+	return l.unlisted > l.ungotten && (v.listOnly || l.failed+l.refused > 0 || v.knowsLists())
+}
+
+func (v *Verbs) getFailed(l *learned, fault Fault, now moment.Moment) {
+	if l.next = listTurn; l.last == List {
+		l.next = watchListTurn
+	}
+	l.ungotten++
+	v.resource.count(Get, v.id)
+	if fault != Refused && fault != Unknown {
+		return
+	}
+	l.ungot.learn(now, lessonFirst, lessonLongest)
+	if v.resource.failed[Get].n >= failedEveryOfAll {
+		v.resource.ungot.learn(now, lessonFirst, lessonLongest)
+	}
+}
+
+func (v *Verbs) listFailed(l *learned, fault Fault, once bool) (goOn bool) {
+	l.unlisted++
+	v.resource.count(List, v.id)
+	if once && fault == Refused && !v.listOnly { // the caller may be allowed to watch only
+		return true
+	}
+	switch {
+	case once && fault != Hung && l.unlisted%failedEvery != 0: // a list costs less
+	case !once && (l.unknown || v.knowsLists()) && l.unlisted%listedEvery != 1:
+		l.next = listTurn
+	default:
+		l.next = watchListTurn
+	}
+	return false
+}
+
+func (v *Verbs) metadataFailed(l *learned, fault Fault, now moment.Moment) (goOn bool) {
 	l.whole.learn(now, lessonFirst, lessonLongest)
+	if fault == Hung && l.polled == nil && !l.lists.holds(now) {
+		l.unlisted++ // a list of the whole object would hang, too
+	}
 	if fault == Unknown || fault == Broken {
 		v.resource.whole.learn(now, lessonLongest, lessonLongest)
 	} else if v.resource.failed[Metadata].add(v.id) {
@@ -276,22 +427,40 @@ func (v *Verbs) watchListFailed(l *learned, fault Fault) (goOn bool) {
 		return v.knowsLists() || l.refused%refusedEvery == refusedFirst
 	}
 	l.failed++
-	if v.resource.failed[WatchList].add(v.id) {
-		v.resource.next = listTurn
-	}
+	v.resource.count(WatchList, v.id)
 	if v.knowsLists() || fault == Hung || fault == Broken && !v.resource.works || l.failed%failedEvery == 0 {
 		l.next = listTurn
 	}
 	return false
 }
 
-// ListNext makes the next attempt a list.
-func (v *Verbs) ListNext() { v.record().next = listTurn }
+// Cause returns why the last WatchList or list failed, nil if none has since the last read.
+func (v *Verbs) Cause() error {
+	if v.learned == nil {
+		return nil
+	}
+	return v.learned.cause
+}
+
+// Only reports whether all attempts are GETs.
+func (v *Verbs) Only() bool { return v.gets == OnlyGets }
+
+// Turn makes the next attempt one of a verb.
+func (v *Verbs) Turn(verb Verb) {
+	v.record().next = [...]turn{WatchList: watchListTurn, List: listTurn, Metadata: anyTurn, Get: getTurn}[verb]
+}
 
 // Stored takes a read that has delivered the state, and how long that took. It reports whether there
 // is a watch after it, as far as is known. A server that was slow keeps the longer time-out.
 func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well bool) {
-	r, l := v.resource, v.learned
+	r := v.resource
+	if verb == Get && v.gets == AlsoGets {
+		v.got(now)
+	}
+	l := v.learned
+	if verb == WatchList || verb == List {
+		r.read, r.gets, r.getsOf, r.cause, r.throttle = true, lesson{}, 0, nil, 0
+	}
 	switch verb {
 	case WatchList:
 		r.works, r.of, r.lists = true, 0, lesson{}
@@ -309,9 +478,7 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 	case Metadata:
 		r.whole = lesson{}
 	}
-	if verb != Get {
-		r.failed[verb] = count{}
-	}
+	r.failed[verb] = count{}
 	if l == nil {
 		return true
 	}
@@ -326,8 +493,9 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 	if verb == Metadata {
 		l.whole = lesson{}
 	}
+	l.next, l.refused, l.failed, l.unknown, l.unlisted, l.ungotten, l.last, l.cause = anyTurn, 0, 0, false, 0, 0, WatchList, nil
 	if verb != Get {
-		l.next, l.refused, l.failed, l.unknown, l.unlisted = anyTurn, 0, 0, false, 0
+		l.gets, l.throttle = lesson{}, 0
 	}
 	if verb == WatchList {
 		l.lists, l.polled, l.unwatch, l.watches = lesson{}, nil, 0, lesson{}
@@ -344,6 +512,21 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 	}
 	return well
 }
+
+// got takes a GET that has delivered the state in place of a WatchList or a list.
+func (v *Verbs) got(now moment.Moment) {
+	r, l := v.resource, v.record()
+	if l.refused+l.failed+l.unlisted > 0 || r.allFail() {
+		if !r.learnGets(v.id, now) {
+			l.gets.learn(now, lessonFirst, lessonLongest)
+		}
+	}
+	l.polled = cmp.Or(l.cause, r.cause, l.polled, errUnread)
+	l.ungot, r.ungot = lesson{}, lesson{}
+}
+
+// errUnread is why a selection is read by GETs, if another one has learned that.
+var errUnread = errors.New("neither lists nor watches of the resource work")
 
 // Unwatched returns why no watch is tried after the list that has been stored, nil if one is.
 func (v *Verbs) Unwatched(now moment.Moment) error {
@@ -381,5 +564,10 @@ func (v *Verbs) Watched(err error, fault Fault, now moment.Moment) (recovered bo
 	return false
 }
 
-// IsPolled reports whether lists work, and the watch after them does not.
-func (v *Verbs) IsPolled() bool { return v.learned != nil && v.learned.polled != nil }
+// Polled returns why lists or GETs work, and watches do not; nil if they do, or nothing works.
+func (v *Verbs) Polled() error {
+	if v.learned == nil {
+		return nil
+	}
+	return v.learned.polled
+}
