@@ -39,6 +39,7 @@ test: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the libra
 	$(if $(RACE),,@echo "make test: $(NORACE)" >&2)
 	$(TEST_BUBBLES) -timeout 45m ./...
 	$(if $(RACE),$(GO) test $(UNRACED))
+	$(if $(RACE),$(GO) test -run 'GetsWorkAlone|ComeBackAfter|BesideSickOnes' ./objectcache)
 
 .PHONY: test-short
 test-short: $(if $(shell command -v kubectl 2>/dev/null),,$(KUBECTL)) ## Run the library's tests without crowds of objects and without the race detector

@@ -47,8 +47,9 @@ import (
 //
 // These are the errors. All but [ErrNilContext] name the resource and the key.
 //   - [ErrNotRegistered]: no owner references the object.
-//   - [ErrNotSynced]: ctx ended, or the server kept refusing for longer than
-//     WatchOptions.RefusalGrace. Joined to it are the error of ctx, if it ended,
+//   - [ErrNotSynced]: ctx ended, the server kept refusing for longer than
+//     WatchOptions.RefusalGrace, or an outage lasts for longer than WatchOptions.OutageGrace and the
+//     object was never read. Joined to it are the error of ctx, if it ended,
 //     and why the state is not known: the last failure, or, if there was none, what Get waits
 //     for. So errors.Is(err, context.DeadlineExceeded) and apierrors.IsForbidden(err) can both
 //     hold. The text does not change while the cause stays: [Status] has what changes with time.
@@ -152,8 +153,8 @@ func (k *kind[T]) notFound(key types.NamespacedName) error {
 
 // GetOptions are the demands of one Get on the state that it returns. The zero value
 // demands nothing: the last known state will do. A Get waits until all demands are
-// met. It fails if its context ends, if the server refuses for WatchOptions.RefusalGrace, or
-// if a read that it has asked for is older than NotOlderThan.
+// met. It fails if its context ends, if the server refuses for WatchOptions.RefusalGrace, as
+// [WatchOptions].OutageGrace says, or if a read that it has asked for is older than NotOlderThan.
 // [TTLStore.GetWithOptions] and [DirectStore.GetWithOptions] describe what is different there.
 type GetOptions struct {
 	// MaxStaleness bounds the age of the state at the call, as WatchOptions.MaxStaleness does;

@@ -95,7 +95,7 @@ func TestGetErrorsHaveCauses(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+			inBubble(t, objectcache.WatchOptions{OutageGrace: -1}, func(t *testing.T, r *rig) {
 				r.create("tls")
 				r.refuse(test.refusal)
 				r.AddReference(namespace, "tls", "pod")

@@ -34,6 +34,9 @@ type objectWatch[T cache.Object] struct {
 	hedgeQueued  bool          // a hedged read waits until it may begin
 	hedging      bool          // one is under way
 	hedgeRefused bool          // the server has refused one, and has not answered the stream
+	getting      bool          // a GET of the reflector is under way, or its state is on its way into the store
+	overlaps     bool          // a hedged read was under way when it began
+	byGet        bool          // the last state is from such a GET: an absence has no version
 	nextHedge    time.Duration // when the next hedged read may begin, since WatchStore.base
 }
 
@@ -62,6 +65,7 @@ func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	if status.Synced && !w.synced && (w.hedged || w.hedgeRefused) {
 		w.store.hedgesEndLocked(w)
 	}
+	w.getting = w.getting && !status.AskedAt.IsZero()
 	if w.synced = status.Synced; w.behind {
 		return
 	}
@@ -143,6 +147,9 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 
 // GetObject implements [reflector.Getter].
 func (w *objectWatch[T]) GetObject(ctx context.Context) (runtime.Object, error) {
+	w.store.mu.Lock()
+	w.getting, w.overlaps = true, w.hedging
+	w.store.mu.Unlock()
 	state, err := w.store.resource.Read(ctx, w.entry.key)
 	if err != nil || !state.Exists {
 		return nil, err
@@ -163,17 +170,34 @@ func (w *objectWatch[T]) replaceObject(items []any) (err error) {
 	if w.store.ttl != nil {
 		lapses = w.store.freshUntil(began, read)
 	}
-	held := w.entry.state()
+	for stored := false; !stored; {
+		stored = w.replaceByGet(read, began, lapses)
+	}
+	return nil
+}
+
+// replaceByGet stores what a GET has brought that began then. It is as replace. Beside a hedged read, which may be
+// the later one, an older object or none says nothing: the next GET does.
+func (w *objectWatch[T]) replaceByGet(read states.State[T], began time.Time, lapses int64) bool {
+	e, held := w.entry, w.entry.state()
 	same := held.SameContent(read)
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
-	if w.mayWriteLocked() {
-		w.storeLocked(w.entry.order.ReadObject(held, read, same))
-		w.lapses = lapses
-		w.until.Store(lapses) // after the state: see viewOf
-		w.entry.readBegan = max(w.entry.readBegan, began.Sub(w.store.base))
+	if now := e.state(); now.Exists != held.Exists || any(now.Object) != any(held.Object) {
+		return false
 	}
-	return nil
+	if !w.mayWriteLocked() {
+		return true
+	}
+	order, _ := states.CompareVersions(read.ResourceVersion, e.order.Version())
+	if w.overlaps && held.Synced && order < 0 {
+		return true
+	}
+	w.storeLocked(e.order.ReadObject(held, read, same))
+	w.byGet, w.lapses = true, lapses
+	w.until.Store(lapses) // after the state: see viewOf
+	e.readBegan = max(e.readBegan, began.Sub(w.store.base))
+	return true
 }
 
 // replace stores a complete read. It compares content without a lock. In the rare case that the
@@ -188,6 +212,7 @@ func (w *objectWatch[T]) replace(read states.State[T], version string) bool {
 		return false
 	}
 	if w.mayWriteLocked() {
+		w.byGet = false
 		state, verdict := w.entry.order.Read(now, read, version, same)
 		if w.behind = verdict == states.Late && w.isHedgedLocked(); w.behind {
 			w.entry.order.NewWriter() // the next read proves a rollback, or has the state
@@ -216,6 +241,7 @@ func (w *objectWatch[T]) event(item any, exists bool) error {
 
 func (w *objectWatch[T]) eventLocked(object T, exists bool) {
 	if w.mayWriteLocked() {
+		w.byGet = false
 		w.entry.order.Bookmark(w.reflector.ResourceVersion()) // that of bookmarks
 		w.storeLocked(w.entry.order.Event(w.entry.state(), object, exists))
 	}

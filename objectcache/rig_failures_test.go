@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -97,8 +98,8 @@ func failings() map[string]failing {
 // failingStrategies are the options of each kind of store.
 func failingStrategies() map[string]objectcache.StoreOptions {
 	return map[string]objectcache.StoreOptions{
-		"watch":  objectcache.WatchOptions{RefusalGrace: -1},
-		"TTL":    objectcache.TTLOptions{RefusalGrace: -1},
+		"watch":  objectcache.WatchOptions{RefusalGrace: -1, OutageGrace: -1},
+		"TTL":    objectcache.TTLOptions{RefusalGrace: -1, OutageGrace: -1},
 		"direct": objectcache.DirectOptions{},
 	}
 }
@@ -109,6 +110,8 @@ type failingRig struct {
 
 	failing failing
 	fails   atomic.Bool // it has begun
+	mu      sync.Mutex
+	conns   []net.Conn // guarded by mu
 }
 
 // inFailing runs f in a bubble, with a store on which Run has not been called.
@@ -136,7 +139,13 @@ func (r *failingRig) newClient() kubernetes.Interface {
 		if r.fails.Load() && r.failing.dials != nil {
 			return nil, r.failing.dials()
 		}
-		return dial(ctx, network, address)
+		conn, err := dial(ctx, network, address)
+		if err == nil {
+			r.mu.Lock()
+			r.conns = append(r.conns, conn)
+			r.mu.Unlock()
+		}
+		return conn, err
 	}
 	return newClient(r.t, resource.ConfigFor(config))
 }

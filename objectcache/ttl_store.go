@@ -40,7 +40,7 @@ func NewTTLStore[T cache.Object](resource resource.Resource[T], options TTLOptio
 		return nil, fmt.Errorf("new TTL store: %w", err)
 	}
 	options.setDefaults()
-	store := newWatchStore(kind, WatchOptions{RefusalGrace: options.RefusalGrace, MaxStaleness: options.MaxStaleness, Gate: options.Gate})
+	store := newWatchStore(kind, WatchOptions{RefusalGrace: options.RefusalGrace, OutageGrace: options.OutageGrace, MaxStaleness: options.MaxStaleness, Gate: options.Gate})
 	store.ttl, store.readSpacing, store.mayHedge = &options, ttlReadSpacing, false
 	return &TTLStore[T]{store}, nil
 }
@@ -155,6 +155,8 @@ type TTLOptions struct {
 	// moment to see a pod that was just bound. Default: 1 s. A negative value waits for
 	// as long as the context allows.
 	RefusalGrace time.Duration
+	// OutageGrace is that of [WatchOptions], for objects of which none is held. Default: 1 s.
+	OutageGrace time.Duration
 	// ImmutableRecheck is the TTL of an immutable object, if it is longer than TTL: its
 	// data cannot change, but it may have been deleted and created again. Each time a
 	// random duration of up to as much is added. Default: 10 minutes. With a negative
@@ -191,6 +193,7 @@ func (o *TTLOptions) setDefaults() {
 	o.TTL = forever(cmp.Or(o.TTL, defaultTTL))
 	o.NotFoundTTL = forever(cmp.Or(o.NotFoundTTL, defaultNotFoundTTL))
 	o.RefusalGrace = cmp.Or(o.RefusalGrace, defaultRefusalGrace)
+	o.OutageGrace = cmp.Or(o.OutageGrace, defaultOutageGrace)
 	o.ImmutableRecheck = cmp.Or(o.ImmutableRecheck, defaultImmutableRecheck)
 	if o.Gate == nil {
 		o.Gate = NewGate(GateOptions{})

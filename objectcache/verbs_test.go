@@ -172,6 +172,9 @@ func TestGetsWorkAloneForMany(t *testing.T) {
 	const n = 1000
 	for _, fault := range []string{"500", "403", "429", "hangs"} {
 		for _, known := range []bool{true, false} {
+			if !known && fault != "500" {
+				continue // each cell takes seconds
+			}
 			t.Run(fmt.Sprintf("%s, known %v", fault, known), func(t *testing.T) {
 				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 					var names []string

@@ -131,8 +131,14 @@ func (s *WatchStore[T]) check(g *waiter[T]) (t checkResult[T], err error) {
 	t.demand = s.demandLocked(g)
 	t.facts, t.state = s.factsLocked(e, t.watch)
 	t.verdict, t.after = t.demand.Answer(&t.facts, s.options.RefusalGrace, time.Now())
-	if t.verdict == engine.ServeAll {
+	switch {
+	case t.verdict == engine.ServeAll:
 		s.keepPreviousLocked(t.watch, t.demand.Owner)
+	case t.verdict == engine.Wait && !t.facts.Synced && !g.uncounted: // not WaitForSync
+		left := engine.OutageLeft(s.options.OutageGrace, &t.facts.Attempts, g.began, time.Now())
+		if t.after = engine.Sooner(t.after, left); left == 0 {
+			t.verdict = engine.Fail
+		}
 	}
 	return t, nil
 }
@@ -209,7 +215,7 @@ func (s *WatchStore[T]) factsLocked(e *entry[T], w *objectWatch[T]) (engine.Fact
 	return engine.Facts{
 		ReadFor: e.readFor, PreviousFor: e.previousFor, Attempts: attempts, Version: w.versionLocked(attempts),
 		Contact: s.contact(e), Noticed: e.noticed, Live: e.live, Synced: state.Synced, Exists: state.Exists,
-		Immutable: e.immutable, ByGet: s.ttl != nil,
+		Immutable: e.immutable, ByGet: w.byGet,
 	}, state
 }
 

@@ -117,6 +117,13 @@ type WatchOptions struct {
 	// moment to see a pod that was just bound. A watch that is refused while lists work
 	// does not count. Default: 1 s. A negative value waits for as long as the context allows.
 	RefusalGrace time.Duration
+	// OutageGrace is how long Gets of objects that were never read wait while it is known that no object of the
+	// resource, or nothing of the server, can be read: 5xx, 429 without Retry-After, no connection. Then they return
+	// the cause. They wait on if requests have no answer. It counts from the begin of the outage, for all of them
+	// together; in an outage of the resource, until the object itself was asked for, from the begin of the Get.
+	// Known objects are served. WaitForSync waits on. Default: 1 s. A negative value waits for as long as the
+	// context allows.
+	OutageGrace time.Duration
 	// MaxStaleness bounds the age of a state at the call of Get: the time since the server
 	// last sent a read, an event or a bookmark of the object (Status.LastContact). If the state is
 	// older, Get asks for a new read and waits: see [ErrStale]. What Get reads may be older on return.
@@ -151,6 +158,7 @@ type WatchOptions struct {
 
 const (
 	defaultRefusalGrace     = time.Second
+	defaultOutageGrace      = time.Second
 	defaultImmutableRecheck = 10 * time.Minute
 )
 
@@ -175,6 +183,9 @@ func (o *WatchOptions) uses() (bits uint32) {
 func (o *WatchOptions) setDefaults() {
 	if o.RefusalGrace == 0 {
 		o.RefusalGrace = defaultRefusalGrace
+	}
+	if o.OutageGrace == 0 {
+		o.OutageGrace = defaultOutageGrace
 	}
 	if o.ImmutableRecheck == 0 {
 		o.ImmutableRecheck = defaultImmutableRecheck

@@ -192,6 +192,10 @@ func statusOf(member *admission.Member, progress *progress) Status {
 	if waits && status.AskedAt.IsZero() && !status.Streaming {
 		status.wait(waiting)
 	}
+	if waiting.Cause != nil && !status.Streaming {
+		status.OutageSince, status.Unreachable = waiting.Since, waiting.Kind == admission.Unreachable
+		status.LastError = cmp.Or(status.LastError, waiting.Cause)
+	}
 	status.Hung = status.Hung || waiting.Hung && !status.AskedAt.IsZero()
 	return status
 }
@@ -215,6 +219,7 @@ func (r *Reflector) finish(s *session, err error) {
 	err = redact.Bound(err) // a store, or a check of an answer, may have made it
 	r.gate.streams.remove(s)
 	ended, over := r.unsetSession(s)
+	r.verbs.ended()
 	if !s.state && errors.Is(err, failure.ErrNoAnswer) {
 		r.verbs.unanswered(s.verb, errors.Is(err, failure.ErrGivenUp))
 	}
@@ -251,6 +256,9 @@ func (r *Reflector) finish(s *session, err error) {
 			outcome.Kind = admission.Answered
 		case polls:
 			outcome.Kind = admission.Refused // of the watch, however it failed
+			if s.remembers {
+				outcome.RetryAfter = 0
+			}
 		}
 		r.member.Ended(ended.since.Since(), outcome)
 	}

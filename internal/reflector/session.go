@@ -62,6 +62,7 @@ type session struct {
 	verb      course.Verb      // with which it reads
 	state     bool             // the server has answered with the state
 	refused   bool             // a GET that follows other verbs was refused
+	remembers bool             // its failure is that of an attempt before
 	workState workState        // guarded by workers.mu
 }
 

@@ -113,16 +113,20 @@ func (s *session) readWatchList() error {
 func (s *session) readObject() error {
 	s.ask()
 	items, version, err := s.get()
-	if err == nil {
-		err = s.replace(items, "")
+	if err != nil {
+		return err
 	}
-	if err != nil || s.r.verbs.course.Only() {
+	if s.r.progress.objectAnswered() {
+		s.r.store.newEpoch()
+	}
+	if err := s.replace(items, ""); err != nil || s.r.verbs.course.Only() {
 		return err
 	}
 	s.r.progress.objectRead(version)
 	if s.once {
 		return nil
 	}
+	s.remembers = true
 	return s.r.verbs.polled()
 }
 
@@ -159,6 +163,7 @@ func (s *session) readList() error {
 // watchFrom opens the watch that follows a list.
 func (s *session) watchFrom(version string) error {
 	if err := s.r.verbs.unwatched(); err != nil {
+		s.remembers = true
 		return err
 	}
 	if s.isOver() { // what OnChange has done with the state

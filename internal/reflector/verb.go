@@ -99,6 +99,12 @@ func (v *verbs) stored(verb course.Verb, took time.Duration) (well bool) {
 	return c.Stored(verb, took, now)
 }
 
+func (v *verbs) ended() {
+	c, _ := v.lock()
+	defer v.unlock()
+	c.Ended()
+}
+
 func (v *verbs) unwatched() error {
 	c, now := v.lock()
 	defer v.unlock()

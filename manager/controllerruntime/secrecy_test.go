@@ -37,7 +37,7 @@ type quoted struct {
 
 func (q *quoted) RoundTrip(request *http.Request) (*http.Response, error) {
 	body := q.body.Load()
-	if body == nil || !strings.HasSuffix(request.URL.Path, "/secrets") {
+	if body == nil || !strings.Contains(request.URL.Path, "/secrets") {
 		return q.RoundTripper.RoundTrip(request)
 	}
 	return &http.Response{

@@ -107,7 +107,8 @@ func (c *Cache) newView(ctx context.Context, id viewID) (*view, error) {
 	v.objects = objects
 	v.store, err = objectcache.NewWatchStore(objects, objectcache.WatchOptions{
 		Gate:         c.options.Gate,
-		RefusalGrace: time.Nanosecond, // a reconcile is repeated, so a Get need not wait for a grant
+		RefusalGrace: time.Nanosecond,               // a reconcile is repeated, so a Get need not wait for a grant
+		OutageGrace:  min(c.options.SyncTimeout, 0), // without a bound there is none, either
 	})
 	if err != nil {
 		return nil, err

@@ -174,7 +174,7 @@ const (
 func (s *settings) limits() history.Limits {
 	limits := history.Limits{
 		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: s.attemptBound(), Released: releasedBound, Streams: 2,
-		ObjectRequests: 32, ObjectFailures: 26, OutageFailures: 50, OutageDials: 25,
+		ObjectRequests: 32, ObjectFailures: 26, OutageFailures: 60, OutageDials: 25,
 		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0 || s.ttl > 0,
 	}
 	if s.direct { // nothing is kept, so a reference changes nothing, and a Get may fail

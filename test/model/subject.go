@@ -105,7 +105,7 @@ func subjectOf[T cache.Object](s *settings, kind resource.Resource[T], options o
 	case s.direct:
 		of = objectcache.DirectOptions{}
 	case s.ttl > 0:
-		of = objectcache.TTLOptions{TTL: s.ttl, Gate: options.Gate, MaxStaleness: options.MaxStaleness}
+		of = objectcache.TTLOptions{TTL: s.ttl, Gate: options.Gate, MaxStaleness: options.MaxStaleness, OutageGrace: options.OutageGrace}
 	}
 	store, err := objectcache.NewStore(kind, of)
 	if err != nil {

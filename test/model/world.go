@@ -195,7 +195,9 @@ func newWorld(ctx context.Context, s settings, options Options) (w *World, err e
 	if newSubjects == nil {
 		newSubjects = s.newSubjects
 	}
-	if w.subjects, err = newSubjects(w.ctx, config, s.watch); err != nil {
+	watch := s.watch
+	watch.OutageGrace = -1 // the Gets of a schedule wait
+	if w.subjects, err = newSubjects(w.ctx, config, watch); err != nil {
 		return w, err
 	}
 	w.kinds = w.kinds[:len(w.subjects)]

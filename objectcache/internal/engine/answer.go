@@ -3,7 +3,10 @@
 package engine
 
 import (
+	"errors"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/internal/states"
@@ -214,6 +217,27 @@ func graceLeft(refusalGrace time.Duration, attempts *reflector.Status, began, no
 		from = began
 	}
 	return max(0, from.Add(refusalGrace).Sub(now))
+}
+
+// OutageLeft returns for how much longer a Get that began then waits for an object that was never read,
+// while it is known that nobody can read such objects. Negative means for as long as its context allows:
+// they can be read, outageGrace is negative, the server has said when to ask again, requests have no
+// answer (the server may be far), or are refused, which is [Demand.Answer]'s. All Gets together wait for
+// outageGrace. If others of the resource fail, the object itself may be well: until it was asked for,
+// outageGrace counts from the beginning of the Get.
+func OutageLeft(outageGrace time.Duration, attempts *reflector.Status, began, now time.Time) time.Duration {
+	if outageGrace < 0 || attempts.OutageSince.IsZero() || !attempts.AnsweredAt.IsZero() || !attempts.RefusedSince.IsZero() ||
+		errors.Is(attempts.LastError, reflector.ErrNoAnswer) {
+		return -1
+	}
+	if _, asked := apierrors.SuggestsClientDelay(attempts.LastError); asked && apierrors.IsTooManyRequests(attempts.LastError) {
+		return -1
+	}
+	from := attempts.OutageSince
+	if !attempts.Unreachable && attempts.FailedAt.IsZero() && from.Before(began) {
+		from = began
+	}
+	return max(0, from.Add(outageGrace).Sub(now))
 }
 
 // Sooner returns the shorter one of two durations of which a negative one means never.

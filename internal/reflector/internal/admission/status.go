@@ -76,7 +76,8 @@ type Waiting struct {
 	// Queued is how many members of the same resource are queued, itself included.
 	Queued int
 	// Kind and Cause are the last failure of the server, or of the resource, if it is in an outage. Otherwise Kind is
-	// Canceled. Since is when the outage was noticed, At when it was last seen.
+	// Canceled. Since is when the outage was noticed, At when it was last seen. They are also set for a member that
+	// does not wait.
 	Kind      Kind
 	Cause     error
 	Since, At time.Time
@@ -89,15 +90,14 @@ type Waiting struct {
 func (m *Member) Waiting() (Waiting, bool) {
 	m.controller.mu.Lock()
 	defer m.controller.mu.Unlock()
-	var w Waiting
+	w, waits := Waiting{}, true
 	switch m.state {
 	case paused:
 		w.Until, w.RetryAfter = m.due.Time(), m.retryAfter.Time()
 	case queued:
 		w.Queued = m.resource.queued()
 	default:
-		w.Hung = m.state == hung
-		return w, false
+		w.Hung, waits = m.state == hung, false
 	}
 	for _, o := range []*outage{&m.controller.server.outage, &m.resource.outage} {
 		if o.confirmed {
@@ -105,5 +105,5 @@ func (m *Member) Waiting() (Waiting, bool) {
 			break
 		}
 	}
-	return w, true
+	return w, waits
 }

@@ -84,6 +84,15 @@ func (s *Seen) Read(version string) (restored, proves bool) {
 	return true, s.after == s.asked
 }
 
+// Get takes that a GET has been answered. It has no version, and so proves nothing. restored reports that it is of
+// after a restore that the state is not: what was seen is void, and the store begins an epoch.
+func (s *Seen) Get() (restored bool) {
+	if restored = s.version != "" && s.after < s.asked; restored {
+		s.version = ""
+	}
+	return restored
+}
+
 // Proved takes how many restores the read under way is of after.
 func (s *Seen) Proved(after uint64) { s.asked = after }
 

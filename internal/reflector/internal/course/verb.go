@@ -81,6 +81,7 @@ const (
 type lesson struct {
 	until moment.Moment // the other verb is used
 	lasts time.Duration
+	tried bool // it is over, and one attempt has tried the other verb since
 }
 
 func (l *lesson) holds(now moment.Moment) bool { return l.lasts > 0 && now < l.until }
@@ -91,7 +92,7 @@ func (l *lesson) use(now moment.Moment) bool {
 		return true
 	}
 	if l.lasts > 0 {
-		l.until = now.Add(lessonFirst)
+		l.until, l.tried = now.Add(lessonFirst), true
 	}
 	return false
 }
@@ -99,7 +100,7 @@ func (l *lesson) use(now moment.Moment) bool {
 // learn begins the lesson again, for twice as long as the last time.
 func (l *lesson) learn(now moment.Moment, first, longest time.Duration) {
 	l.lasts = min(max(2*l.lasts, first), longest)
-	l.until = now.Add(l.lasts)
+	l.until, l.tried = now.Add(l.lasts), false
 }
 
 // throttle is when a WatchList or a list was throttled, for the first time since one worked; 0 if none was.
@@ -128,8 +129,8 @@ type Resource struct {
 	getsOf   uint64   // the selection that has learned that last, 0 if another verb has worked since
 	ungot    lesson   // GETs are refused
 	tryList  bool     // the last trial of another verb than GET was a list
-	cause    error    // why the last WatchList or list failed
-	throttle throttle // of any of them
+	streams  int      // that are open
+	throttle throttle // of any WatchList or list
 	next     turn     // of the next attempt of any selection that has no turn of its own
 	failed   [VerbCount]count
 	ids      uint64 // of the selections so far
@@ -162,14 +163,17 @@ func (r *Resource) learn(id uint64, now moment.Moment, first time.Duration) {
 
 // learnGets takes the lesson of a selection that GETs work, and nothing else does. It reports whether it is one
 // of the resource: the selection then has none of its own, so that another verb which works for one soon is
-// used for all.
+// used for all. While a stream is open, others may be well. Only a trial that has failed makes the lesson longer:
+// many attempts may be under way when it is learned.
 func (r *Resource) learnGets(id uint64, now moment.Moment) (learned bool) {
 	alone := r.getsOf == 0 || r.getsOf == id
 	r.getsOf = id
-	if alone && r.read && r.gets.lasts == 0 {
+	switch {
+	case r.streams > 0, alone && r.read && r.gets.lasts == 0:
 		return false
+	case r.gets.lasts == 0 || r.gets.tried:
+		r.gets.learn(now, lessonFirst, lessonLongest)
 	}
-	r.gets.learn(now, lessonFirst, lessonLongest)
 	return true
 }
 
@@ -189,9 +193,10 @@ func (r *Resource) count(verb Verb, id uint64) {
 	}
 }
 
-// allFail reports whether WatchLists and lists of several selections have failed since one worked.
+// allFail reports whether WatchLists and lists of several selections have failed since one worked, and no stream is
+// open.
 func (r *Resource) allFail() bool {
-	return r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n >= failedEveryOfAll
+	return r.streams == 0 && r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n >= failedEveryOfAll
 }
 
 // Verbs is which verb the next attempt of a selection uses. Make one with [NewVerbs]. It must not be
@@ -202,6 +207,7 @@ type Verbs struct {
 	id       uint64   // in its resource
 	listOnly bool     // the source knows no WatchList
 	gets     Gets
+	streams  bool // its stream is open
 }
 
 // learned is what a selection has learned. The zero value is nothing.
@@ -259,11 +265,11 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 		next = l.next
 	}
 	switch {
-	case v.gets == OnlyGets, v.mayGet(now) && (next == getTurn || v.usesGets(now)):
+	case v.gets == OnlyGets, v.mayGet(now) && (next == getTurn || next == anyTurn && v.usesGets(now)):
 		return Get
 	case v.listOnly:
 		return List
-	case next == anyTurn:
+	case next == anyTurn && (v.resource.next != getTurn || v.mayGet(now)):
 		next, v.resource.next = v.resource.next, anyTurn
 	}
 	switch {
@@ -329,7 +335,7 @@ func (v *Verbs) MayCompare(now moment.Moment) bool {
 // attempt goes on, and with which verb: what Next has returned takes the place of Metadata. If the
 // attempt cannot go on, [Verbs.Turn] makes that the verb of the next one.
 func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now moment.Moment) (other Verb, goOn bool) {
-	if fault == NoFault || v.gets == OnlyGets {
+	if fault == NoFault && verb != Get || v.gets == OnlyGets {
 		return verb, false
 	}
 	l := v.record()
@@ -340,7 +346,7 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 		v.getFailed(l, fault, now)
 		return verb, false
 	}
-	l.next, l.last, l.cause, v.resource.cause = anyTurn, verb, cause, cause
+	l.next, l.last, l.cause = anyTurn, verb, cause
 	if fault == Throttled {
 		l.throttle.begin(now)
 		v.resource.throttle.begin(now)
@@ -369,6 +375,9 @@ func (v *Verbs) allFail(l *learned) bool {
 func (v *Verbs) getFailed(l *learned, fault Fault, now moment.Moment) {
 	if l.next = listTurn; l.last == List {
 		l.next = watchListTurn
+	}
+	if fault == NoFault {
+		return
 	}
 	l.ungotten++
 	v.resource.count(Get, v.id)
@@ -458,8 +467,11 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 		v.got(now)
 	}
 	l := v.learned
-	if verb == WatchList || verb == List {
-		r.read, r.gets, r.getsOf, r.cause, r.throttle = true, lesson{}, 0, nil, 0
+	if verb != Get {
+		r.read, r.gets, r.getsOf, r.throttle = true, lesson{}, 0, 0
+	}
+	if verb == WatchList {
+		v.opened()
 	}
 	switch verb {
 	case WatchList:
@@ -513,15 +525,31 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 	return well
 }
 
+// opened takes that the stream of the selection is open, and Ended that it is not any more.
+func (v *Verbs) opened() {
+	if !v.streams {
+		v.streams = true
+		v.resource.streams++
+	}
+}
+
+// Ended takes the end of an attempt, or of the stream after it.
+func (v *Verbs) Ended() {
+	if v.streams {
+		v.streams = false
+		v.resource.streams--
+	}
+}
+
 // got takes a GET that has delivered the state in place of a WatchList or a list.
 func (v *Verbs) got(now moment.Moment) {
 	r, l := v.resource, v.record()
-	if l.refused+l.failed+l.unlisted > 0 || r.allFail() {
+	if l.refused+l.failed+l.unlisted > 0 || r.allFail() && !v.knowsGets() {
 		if !r.learnGets(v.id, now) {
 			l.gets.learn(now, lessonFirst, lessonLongest)
 		}
 	}
-	l.polled = cmp.Or(l.cause, r.cause, l.polled, errUnread)
+	l.polled = cmp.Or(l.cause, l.polled, errUnread)
 	l.ungot, r.ungot = lesson{}, lesson{}
 }
 
@@ -541,6 +569,7 @@ func (v *Verbs) Unwatched(now moment.Moment) error {
 // polled: the list is repeated at the pace of the back-off. So does one that hangs.
 func (v *Verbs) Watched(err error, fault Fault, now moment.Moment) (recovered bool) {
 	if err == nil {
+		v.opened()
 		l := v.learned
 		if l == nil {
 			return false

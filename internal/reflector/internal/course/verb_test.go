@@ -47,6 +47,7 @@ type attempted struct {
 
 // attempt makes an attempt, as a session does: it tries each verb once.
 func attempt(v *course.Verbs, a answers, large, once bool, now moment.Moment) (got attempted) {
+	v.Ended() // the stream of the attempt before
 	ask := func(verb course.Verb, name string) (other course.Verb, goOn bool) {
 		answer := a.to(verb)
 		got.requests = append(got.requests, name+" "+answer)
