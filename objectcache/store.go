@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/refwatch/refwatch/cache"
+	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
@@ -40,25 +41,31 @@ type Store[T cache.Object] interface {
 	Statuses() iter.Seq[Status]
 	// Stats returns what the store holds and has done so far.
 	Stats() Stats
-	// Permissions returns what the store needs for each object.
+	// Permissions returns what the store needs for each object, or can use.
 	Permissions() Permissions
 }
 
-// Permissions are what a store needs for each of its objects. Package access makes Roles
-// of them.
+// Permissions are what a store needs for each of its objects, or can use. Package access makes
+// Roles of them.
 type Permissions struct {
 	// Resource is that of the objects.
 	Resource schema.GroupVersionResource
 	// ClusterScoped is set if the objects have no namespace.
 	ClusterScoped bool
-	// Verbs are those of the requests: list and watch, or get.
+	// Verbs are those of the requests: get, list and watch, or some of them.
 	Verbs []string
 }
 
-// Permissions returns what the store needs for each object: list and watch, by its name.
-// The store also tries get beside a slow first read, and does without it if that is refused:
-// see [WatchStore.Get].
-func (s *WatchStore[T]) Permissions() Permissions { return s.resource.permissions("list", "watch") }
+// Permissions returns what the store uses for each object, by its name. It needs list and watch.
+// With get, a GET answers a first Get sooner, and GETs read the objects where lists and watches
+// fail; the store does without if that is refused. A resource of FromSource, and one with a
+// selector, has no GETs.
+func (s *WatchStore[T]) Permissions() Permissions {
+	if s.readsByGet() == reflector.NoGets {
+		return s.resource.permissions("list", "watch")
+	}
+	return s.resource.permissions("get", "list", "watch")
+}
 
 // Permissions returns what the store needs for each object: get.
 func (s *DirectStore[T]) Permissions() Permissions { return s.resource.permissions("get") }

@@ -149,6 +149,7 @@ rules:
   resources:
   - secrets
   verbs:
+  - get
   - list
   - watch
 `

@@ -62,15 +62,16 @@ func (s *Store) Stats() objectcache.Stats {
 	return sum
 }
 
-// Permissions returns what the cache needs for each object of the kind that a Get asks for: list and
-// watch, by its name. Until the first read of the kind, Resource is a guess as that of [Store.Stats], and
-// the kind counts as namespaced.
+// Permissions returns what the cache uses for each object of the kind that a Get asks for, by its name. It
+// needs list and watch, and does without get: see [objectcache.WatchStore.Permissions]. Until the first
+// read of the kind, Resource is a guess as that of [Store.Stats], and the kind counts as namespaced and
+// without a selector.
 func (s *Store) Permissions() objectcache.Permissions {
 	for _, store := range s.cache.stores(s.kind) {
 		return store.Permissions()
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(s.kind)
-	return objectcache.Permissions{Resource: resource, Verbs: []string{"list", "watch"}}
+	return objectcache.Permissions{Resource: resource, Verbs: []string{"get", "list", "watch"}}
 }
 
 // Statuses yields the status of each object of the kind, in no order: once for each

@@ -11,7 +11,14 @@
 //
 // Stores with [objectcache.WatchOptions], the default, need the verbs list and watch of each
 // object, those with [objectcache.TTLOptions] or [objectcache.DirectOptions] need get. [Of] knows
-// the verbs of a store. A store that lacks a right logs it once: the refused verb, and the verbs of
-// each strategy. To ask before a Get fails, run kubectl auth can-i, or create a
+// the verbs of a store. A store that lacks a right that it needs logs it once: the refused verb,
+// and the verbs of each strategy. To ask before a Get fails, run kubectl auth can-i, or create a
 // SelfSubjectAccessReview.
+//
+// A store that watches has two uses for get: a GET answers a first Get sooner, and GETs read
+// the objects where lists and watches fail. So the Roles have get, list and watch. Who may list an
+// object by its name can read all of it, so get reveals nothing more. To leave it out, set the verbs:
+//
+//	secrets := access.Secrets(keys...)
+//	secrets.Verbs = []string{"list", "watch"}
 package access

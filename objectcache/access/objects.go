@@ -22,8 +22,10 @@ type Objects struct {
 	Resource schema.GroupVersionResource
 	// ClusterScoped is set if the objects have no namespace.
 	ClusterScoped bool
-	// Verbs are what the program does with the objects. Default: list and watch, which a
-	// store needs that watches. Other stores need get: see [Of].
+	// Verbs are what the program does with the objects. Default: get, list and watch. A store
+	// that watches needs list and watch. With get a first Get is answered sooner, and objects are
+	// read where lists and watches fail. To leave it out, set Verbs to list and watch: they reveal
+	// no less of an object. Other stores need get alone: see [Of].
 	Verbs []string
 	// Keys name the objects. Without keys nothing is needed, nor for a key that no object can
 	// have: no request is sent for it.
@@ -58,7 +60,7 @@ func (o Objects) name() names.Resource {
 
 func (o Objects) verbs() []string {
 	if len(o.Verbs) == 0 {
-		return []string{"list", "watch"}
+		return []string{"get", "list", "watch"}
 	}
 	return slices.Clone(o.Verbs)
 }

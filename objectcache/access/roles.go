@@ -16,8 +16,7 @@ import (
 // Roles returns the permissions that a program needs to read objects, and no others: one
 // Role of the given name per namespace, with a rule for each resource. In RBAC a rule with
 // resourceNames matches a list or watch with the field selector metadata.name=NAME, and a
-// store sends no others. The Roles lack the verb get, which a store needs only to answer a
-// first Get sooner.
+// store sends no others. The Roles have the verb get, too, unless [Objects].Verbs leaves it out.
 //
 //	roles, err := access.Roles("gateway", access.Secrets(keys...))
 //

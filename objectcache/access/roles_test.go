@@ -17,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -45,7 +46,7 @@ func TestRoles(t *testing.T) {
 			TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gateway"},
 			Rules: []rbacv1.PolicyRule{{
-				APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"list", "watch"},
+				APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get", "list", "watch"},
 			}},
 		}
 	}
@@ -87,7 +88,7 @@ func TestRolesOfAnyKind(t *testing.T) {
 	}
 	want := []rbacv1.PolicyRule{
 		{APIGroups: []string{"example.com"}, Resources: []string{"widgets"}, ResourceNames: []string{"x:y"}, Verbs: []string{"get"}},
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"z"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"z"}, Verbs: []string{"get", "list", "watch"}},
 	}
 	if diff := cmp.Diff(want, roles[0].Rules); diff != "" {
 		t.Errorf("rules, -want +got:\n%s", diff)
@@ -115,7 +116,7 @@ func TestClusterRoles(t *testing.T) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
 		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
 		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"nodes"}, ResourceNames: []string{"a", "b"}, Verbs: []string{"list", "watch"},
+			APIGroups: []string{""}, Resources: []string{"nodes"}, ResourceNames: []string{"a", "b"}, Verbs: []string{"get", "list", "watch"},
 		}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -138,26 +139,43 @@ func TestClusterRoles(t *testing.T) {
 	}
 }
 
-// The verbs are those of the requests that a store sends.
+// The verbs are those of the requests that a store sends: with a selector, and without a REST client, none is a get.
 func TestRolesOfAStore(t *testing.T) {
 	config := &rest.Config{Host: "https://nowhere.invalid"}
-	nodes := resource.FromConfig[*corev1.Node, *corev1.NodeList](config, corev1.SchemeGroupVersion.WithResource("nodes")).ClusterScoped()
-	for want, options := range map[string]objectcache.StoreOptions{
-		"list watch": objectcache.WatchOptions{}, "get": objectcache.TTLOptions{}, "get ": objectcache.DirectOptions{},
+	path := corev1.SchemeGroupVersion.WithResource("nodes")
+	nodes := resource.FromConfig[*corev1.Node, *corev1.NodeList](config, path).ClusterScoped()
+	selected := nodes.WithSelector(func(string) resource.Selector { return resource.Selector{Label: labels.Everything()} })
+	source := resource.FromSource(struct{ resource.Source[*corev1.Node] }{}, path).ClusterScoped()
+	for name, test := range map[string]struct {
+		resource resource.Resource[*corev1.Node]
+		options  objectcache.StoreOptions
+		want     string
+	}{
+		"watch":                 {nodes, objectcache.WatchOptions{}, "get list watch"},
+		"watch, a selector":     {selected, objectcache.WatchOptions{}, "list watch"},
+		"watch, no REST client": {source, objectcache.WatchOptions{}, "list watch"},
+		"reads after a TTL":     {nodes, objectcache.TTLOptions{}, "get"},
+		"a read for each Get":   {nodes, objectcache.DirectOptions{}, "get"},
 	} {
-		store, err := objectcache.NewStore(nodes, options)
+		store, err := objectcache.NewStore(test.resource, test.options)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := access.ClusterRoles("agent", access.Of(store, keys("/a")...))
-		if err != nil || len(got) != 1 || !slices.Equal(got[0].Rules[0].Verbs, strings.Fields(want)) || got[0].Rules[0].Resources[0] != "nodes" {
-			t.Errorf("%T: got %+v and %v, want one with %s of nodes", options, got, err, want)
+		if err != nil || len(got) != 1 || !slices.Equal(got[0].Rules[0].Verbs, strings.Fields(test.want)) || got[0].Rules[0].Resources[0] != "nodes" {
+			t.Errorf("%s: got %+v and %v, want one with %s of nodes", name, got, err, test.want)
 		}
 	}
 }
 
 // With the Roles for it, a store can read the objects, and no others.
-func TestRolesAreEnough(t *testing.T) {
+func TestRolesAreEnough(t *testing.T) { testRolesAreEnough(t, nil) }
+
+// The verbs of Objects can leave out get. The Roles are enough then, too.
+func TestVerbsLeaveOutGet(t *testing.T) { testRolesAreEnough(t, []string{"list", "watch"}) }
+
+// testRolesAreEnough tests Roles with these verbs, nil for those of the store.
+func testRolesAreEnough(t *testing.T, verbs []string) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New(t, apiserver.Options{InMemory: true})
 		store, err := objectcache.NewWatchStore(resource.Secrets(server.Client()), objectcache.WatchOptions{AcquireOnGet: time.Minute})
@@ -165,9 +183,18 @@ func TestRolesAreEnough(t *testing.T) {
 			t.Fatal(err)
 		}
 		wanted := keys("a/x", "a/y", "b/x")
-		roles, err := access.Roles("gateway", access.Of(store, wanted...))
+		objects := access.Of(store, wanted...)
+		if verbs != nil {
+			objects.Verbs = verbs
+		}
+		roles, err := access.Roles("gateway", objects)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, role := range roles {
+			if got := role.Rules[0].Verbs; slices.Contains(got, "get") != (verbs == nil) || verbs != nil && !slices.Equal(got, verbs) {
+				t.Errorf("verbs: got %v, want %v, or those of the store", got, verbs)
+			}
 		}
 		server.Authorize(func(request apiserver.Request) bool {
 			return slices.ContainsFunc(roles, func(role rbacv1.Role) bool {
@@ -226,6 +253,7 @@ func ExampleRoles() {
 	//   resources:
 	//   - secrets
 	//   verbs:
+	//   - get
 	//   - list
 	//   - watch
 }

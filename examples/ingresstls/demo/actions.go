@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -99,15 +100,16 @@ func (d *demo) grant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	granted := map[string][]string{} // the names of Secrets, by namespace
+	granted := map[string]rbacv1.PolicyRule{} // on Secrets, by namespace
 	for _, role := range roles {
-		granted[role.Namespace] = role.Rules[0].ResourceNames
-		d.printf("            Role in %s: list and watch of secrets [%s]\n", role.Namespace, strings.Join(granted[role.Namespace], " "))
+		rule := role.Rules[0]
+		granted[role.Namespace] = rule
+		d.printf("            Role in %s: %s of secrets [%s]\n", role.Namespace, strings.Join(rule.Verbs, ", "), strings.Join(rule.ResourceNames, " "))
 	}
 	d.server.Authorize(func(r apiserver.Request) bool {
-		read := r.Verb == "list" || r.Verb == "watch"
-		return !isController(r) || read && (r.Resource == "ingresses" ||
-			r.Resource == "secrets" && slices.Contains(granted[r.Namespace], r.Name))
+		rule := granted[r.Namespace]
+		return !isController(r) || r.Resource == "ingresses" && (r.Verb == "list" || r.Verb == "watch") ||
+			r.Resource == "secrets" && slices.Contains(rule.Verbs, r.Verb) && slices.Contains(rule.ResourceNames, r.Name)
 	})
 	return nil
 }

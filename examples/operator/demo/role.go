@@ -47,12 +47,12 @@ func (r *role) allows(request apiserver.Request) bool {
 	})
 }
 
-// grant adds a right to list and watch a Secret.
+// grant adds the rights to get, list and watch a Secret.
 func (r *role) grant(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rules = append(r.rules, rbacv1.PolicyRule{
-		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secret}, Verbs: []string{"list", "watch"},
+		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secret}, Verbs: []string{"get", "list", "watch"},
 	})
 }
 
