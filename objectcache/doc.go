@@ -36,7 +36,8 @@
 //
 // [WatchStore.Get] serves an object from memory once it has synced, without a
 // lock and without allocating. Before that it waits for as long as its context
-// allows, and the sync wakes it. errors.Is and errors.As find every cause of its
+// allows, and the sync wakes it; it gives up if the server refuses
+// ([WatchOptions].RefusalGrace), and in an outage (OutageGrace). errors.Is and errors.As find every cause of its
 // errors. apierrors.IsNotFound holds only if the server has no such object, and
 // not if it answers 404 because it does not serve the path: see [resource.NotServedError].
 //

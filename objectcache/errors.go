@@ -132,6 +132,8 @@ func causesOf(status reflector.Status) (causes []error) {
 	case answered && (status.Failures == 0 || time.Since(status.AnsweredAt) >= time.Second):
 		causes = append(causes, errNotStored)
 	case status.Failures > 0:
+	case status.OutageCause != nil:
+		causes = append(causes, status.OutageCause)
 	case !answered && !status.AskedAt.IsZero():
 		causes = append(causes, reflector.ErrNoAnswer)
 	case status.Waiting != nil:

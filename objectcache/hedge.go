@@ -88,7 +88,7 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *engine.Fact
 		s.hedges.hung = now
 	}
 	hung := attempts.Hung || now.Sub(s.hedges.hung) < hedgeCheck && now.Sub(g.began) >= hedgeCheck // or is queued behind those that do
-	if w.hedgeQueued || w.hedging || w.getting || !hung && (attempts.Failures > 0 || s.waiters > hedgeAlone) {
+	if w.hedgeQueued || w.hedging || w.getting && !attempts.Hung || !hung && (attempts.Failures > 0 || s.waiters > hedgeAlone) {
 		return hedgeCheck
 	}
 	due := later(g.began.Add(hedgeDelay), s.base.Add(w.nextHedge))
@@ -108,12 +108,12 @@ func (s *WatchStore[T]) startHedgesLocked() {
 		h := s.hedges.queue[0]
 		s.dropHedgesLocked(1)
 		e, w := h.entry, h.watch
-		if s.stopped || e.waiters.Load() == 0 || e.watch.Load() != w || w.getting || e.state().Synced && !w.isHedgedLocked() {
+		if s.stopped || e.waiters.Load() == 0 || e.watch.Load() != w || e.state().Synced && !w.isHedgedLocked() {
 			continue
 		}
 		h.began, h.readFor = time.Now(), e.owners.Reads
 		w.nextHedge = h.began.Add(hedgeTimeout).Sub(s.base)
-		w.hedging = true
+		w.hedging, w.overlaps = true, w.overlaps || w.getting
 		s.hedges.underWay++
 		s.background.Go(func() { s.runHedge(h) })
 	}

@@ -145,47 +145,6 @@ func TestHedgedReadRefusedAfterTheStreamIsOpen(t *testing.T) {
 	})
 }
 
-// If the server refuses list and watch, before or after a GET has brought the first state, GETs bring the changes.
-func TestHedgedReadWhoseStreamIsRefused(t *testing.T) {
-	for _, refused := range []time.Duration{0, 4 * time.Millisecond, 50 * time.Millisecond} {
-		t.Run(refused.String(), func(t *testing.T) {
-			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-				r.create("tls")
-				r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-					if request.Verb == "get" {
-						sleepFor(ctx, 2*time.Millisecond)
-						return nil
-					}
-					if request.Verb == "update" {
-						return nil
-					}
-					sleepFor(ctx, refused)
-					return &forbidden().ErrStatus
-				})
-				r.AddReference(namespace, "tls", "pod")
-				r.mustGetWithin("tls", 5*time.Second)
-				for i := range 10 {
-					r.update("tls", fmt.Sprint(i))
-					time.Sleep(20 * time.Second)
-					r.wantValue("when list and watch are refused", "tls", fmt.Sprint(i))
-				}
-				status, _ := r.Status(namespace, "tls")
-				if status.Phase != objectcache.PhaseServing || status.Stream != objectcache.StreamPolled || !apierrors.IsForbidden(status.LastError) {
-					t.Errorf("status: got %+v, want an object that is served, is polled, and the refusal", status)
-				}
-				r.server.Intercept(nil)
-				time.Sleep(10 * time.Minute)
-				if status, _ = r.Status(namespace, "tls"); status.Stream != objectcache.StreamNamed {
-					t.Errorf("when all is allowed: got %+v, want a stream", status)
-				}
-				r.update("tls", "new")
-				synctest.Wait()
-				r.wantValue("when it is allowed", "tls", "new")
-			})
-		})
-	}
-}
-
 // late makes each event of a watch come 50 ms after the one before.
 func late(ctx context.Context, _ apiserver.Request, event watch.Event) []watch.Event {
 	sleepFor(ctx, 50*time.Millisecond)

@@ -190,7 +190,8 @@ func (w *objectWatch[T]) replaceByGet(read states.State[T], began time.Time, lap
 		return true
 	}
 	order, _ := states.CompareVersions(read.ResourceVersion, e.order.Version())
-	if w.overlaps && held.Synced && order < 0 {
+	if w.behind = w.overlaps && held.Synced && order < 0; w.behind {
+		e.order.NewWriter()
 		return true
 	}
 	w.storeLocked(e.order.ReadObject(held, read, same))

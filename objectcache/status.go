@@ -146,7 +146,8 @@ type Status struct {
 	// zero. An attempt without an answer fails after a minute (15 s in a [TTLStore]). While
 	// a Get waits it fails after 5 s, and the next ones after twice as long each.
 	AskedAt time.Time
-	// Failures counts the attempts that failed since the last completed read.
+	// Failures counts the attempts that failed since the last completed read; for [StreamPolled], since there was
+	// a stream.
 	Failures int
 	// LastError is the cause of the last failure, and LastErrorTime its time. Both
 	// are kept after the next success. apierrors.IsNotFound never holds for

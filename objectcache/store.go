@@ -135,7 +135,7 @@ func asStore[T cache.Object](store Store[T], err error) (Store[T], error) {
 //
 // It returns nil if that is known of all objects. Otherwise it returns an error once
 // every Get has returned: Get gives up on an object that the server refuses, and the end
-// of ctx ends the wait for the others. The text names the
+// of ctx ends the wait for the others, also in an outage. The text names the
 // first few objects that did not sync, each with the reason, and says how many more
 // there are. errors.Is finds the errors of all: those of [WatchStore.Get], but
 // apierrors.IsNotFound never holds. errors.As finds the first one that matches. For a

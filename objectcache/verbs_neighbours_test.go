@@ -8,11 +8,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/test/apiserver"
@@ -125,7 +128,7 @@ func TestHealthyObjectsBesideSickOnes(t *testing.T) {
 // A GET of a Get that waits overtakes one whose answer is late: the state does not go back.
 func TestHedgedReadOvertakesAPollingGet(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.known("first", 1)
+		r.known("first", 2) // so the resource is read with GETs
 		r.failVerbs("500", "500", all)
 		r.server.CloseStreams(nil)
 		time.Sleep(5 * time.Minute)
@@ -154,6 +157,44 @@ func TestHedgedReadOvertakesAPollingGet(t *testing.T) {
 		if last != "new" {
 			t.Errorf("got %q, want the newest object", last)
 		}
+	})
+}
+
+// A GET that found the object deleted is dropped, because a hedged read beside it brought the object. It does not
+// count: a Get with Live that began after the deletion waits for another one.
+func TestLiveGetBesideAHedgedRead(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.create("tls")
+		var gets atomic.Int64
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			switch request.Verb {
+			case "watch":
+				return &metav1.Status{Status: metav1.StatusFailure, Code: 501, Reason: metav1.StatusReasonMethodNotAllowed}
+			case "list":
+				time.Sleep(time.Second)
+				return &apierrors.NewInternalError(fmt.Errorf("no")).ErrStatus
+			case "get":
+				if gets.Add(1) == 2 {
+					time.Sleep(1500 * time.Millisecond)
+				}
+			}
+			return nil
+		})
+		r.server.Rewrite(apiserver.Rewriter{Object: func(_ context.Context, q apiserver.Request, object runtime.Object) runtime.Object {
+			if q.Verb == "get" && gets.Load() == 1 {
+				time.Sleep(2 * time.Second)
+			}
+			return object
+		}})
+		r.AddReference(namespace, "tls", "pod")
+		got := r.async(t.Context(), "tls")
+		time.Sleep(500 * time.Millisecond)
+		r.remove("tls")
+		time.Sleep(100 * time.Millisecond)
+		if object, err := r.demand("tls", objectcache.GetOptions{Live: true}); !apierrors.IsNotFound(err) {
+			t.Errorf("a live Get after the deletion: got %v, %v, want NotFound", object, err)
+		}
+		<-got
 	})
 }
 
@@ -230,5 +271,88 @@ func TestGetsFailAndOthersHeal(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Some servers at the edge answer with lists and bookmarks that have no version, or "0". Nothing is known of their
+// order, so they do not count, and GETs take their place: what is absent is reported so, and what changes is noticed.
+func TestListsWithoutAVersion(t *testing.T) {
+	for _, version := range []string{"", "0"} {
+		t.Run(fmt.Sprintf("%q", version), func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.server.Rewrite(apiserver.Rewriter{
+					Object: func(_ context.Context, request apiserver.Request, object runtime.Object) runtime.Object {
+						if list, err := meta.ListAccessor(object); err == nil && request.Verb == "list" {
+							list.SetResourceVersion(version)
+						}
+						return object
+					},
+					Event: func(_ context.Context, _ apiserver.Request, event watch.Event) []watch.Event {
+						if header, err := meta.Accessor(event.Object); err == nil && event.Type == watch.Bookmark {
+							header.SetResourceVersion(version)
+						}
+						return []watch.Event{event}
+					},
+				})
+				r.create("tls")
+				for _, name := range []string{"tls", "absent"} {
+					r.AddReference(namespace, name, "pod")
+				}
+				r.mustGetWithin("tls", 10*time.Second)
+				if got, err := r.get("absent", 10*time.Second); !apierrors.IsNotFound(err) {
+					t.Errorf("absent: got %v, %v, want NotFound", got, err)
+				}
+				status, _ := r.Status(namespace, "absent")
+				if status.Phase != objectcache.PhaseAbsent || status.Stream != objectcache.StreamPolled || status.LastError == nil {
+					t.Errorf("absent: got %+v, want that it is absent, is polled, and why", status)
+				}
+				for i := range 10 {
+					r.update("tls", fmt.Sprint(i))
+					r.freshWithin(20*time.Second, fmt.Sprint(i), "tls")
+					time.Sleep(10 * time.Minute)
+				}
+			})
+		})
+	}
+}
+
+// If the server refuses list and watch, before or after a GET has brought the first state, GETs bring the changes.
+func TestHedgedReadWhoseStreamIsRefused(t *testing.T) {
+	for _, refused := range []time.Duration{0, 4 * time.Millisecond, 50 * time.Millisecond} {
+		t.Run(refused.String(), func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.create("tls")
+				r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+					if request.Verb == "get" {
+						sleepFor(ctx, 2*time.Millisecond)
+						return nil
+					}
+					if request.Verb == "update" {
+						return nil
+					}
+					sleepFor(ctx, refused)
+					return &forbidden().ErrStatus
+				})
+				r.AddReference(namespace, "tls", "pod")
+				r.mustGetWithin("tls", 5*time.Second)
+				for i := range 10 {
+					r.update("tls", fmt.Sprint(i))
+					time.Sleep(20 * time.Second)
+					r.wantValue("when list and watch are refused", "tls", fmt.Sprint(i))
+				}
+				status, _ := r.Status(namespace, "tls")
+				if status.Phase != objectcache.PhaseServing || status.Stream != objectcache.StreamPolled || !apierrors.IsForbidden(status.LastError) {
+					t.Errorf("status: got %+v, want an object that is served, is polled, and the refusal", status)
+				}
+				r.server.Intercept(nil)
+				time.Sleep(10 * time.Minute)
+				if status, _ = r.Status(namespace, "tls"); status.Stream != objectcache.StreamNamed {
+					t.Errorf("when all is allowed: got %+v, want a stream", status)
+				}
+				r.update("tls", "new")
+				synctest.Wait()
+				r.wantValue("when it is allowed", "tls", "new")
+			})
+		})
 	}
 }

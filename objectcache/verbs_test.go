@@ -166,7 +166,7 @@ func (r *rig) freshWithin(limit time.Duration, value string, names ...string) {
 	r.t.Fatalf("%d of %d objects are not %q after %v", stale, len(names), value, limit)
 }
 
-// The same for 1,000 objects, which share 20 attempts a second.
+// The same for 1,000 objects, which share 20 attempts a second, beside one whose stream stays open.
 func TestGetsWorkAloneForMany(t *testing.T) {
 	testmain.Long(t)
 	const n = 1000
@@ -191,8 +191,12 @@ func TestGetsWorkAloneForMany(t *testing.T) {
 						refer()
 						time.Sleep(time.Minute)
 					}
-					reads := r.failVerbs(fault, fault, all)
-					r.server.CloseStreams(nil)
+					r.create("well")
+					r.AddReference(namespace, "well", "pod")
+					r.mustGet("well")
+					sick := func(name string) bool { return name != "well" }
+					reads := r.failVerbs(fault, fault, sick)
+					r.server.CloseStreams(func(request apiserver.Request) bool { return sick(request.Name) })
 					for _, name := range names {
 						r.update(name, "one")
 					}

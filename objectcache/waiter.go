@@ -136,8 +136,11 @@ func (s *WatchStore[T]) check(g *waiter[T]) (t checkResult[T], err error) {
 		s.keepPreviousLocked(t.watch, t.demand.Owner)
 	case t.verdict == engine.Wait && !t.facts.Synced && !g.uncounted: // not WaitForSync
 		left := engine.OutageLeft(s.options.OutageGrace, &t.facts.Attempts, g.began, time.Now())
-		if t.after = engine.Sooner(t.after, left); left == 0 {
+		switch t.after = engine.Sooner(t.after, left); {
+		case left == 0:
 			t.verdict = engine.Fail
+		case left < 0 && !t.facts.Attempts.AskedAt.IsZero(): // an outage that begins meanwhile wakes nobody
+			t.after = engine.Sooner(t.after, s.options.OutageGrace)
 		}
 	}
 	return t, nil

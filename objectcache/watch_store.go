@@ -114,15 +114,15 @@ type WatchOptions struct {
 	IdleTimeout time.Duration
 	// RefusalGrace is how long a Get waits while the server answers every
 	// attempt with 401, 403 or another refusal. The Node authorizer needs a
-	// moment to see a pod that was just bound. A watch that is refused while lists work
+	// moment to see a pod that was just bound. A watch that is refused while lists or GETs work
 	// does not count. Default: 1 s. A negative value waits for as long as the context allows.
 	RefusalGrace time.Duration
-	// OutageGrace is how long Gets of objects that were never read wait while it is known that no object of the
-	// resource, or nothing of the server, can be read: 5xx, 429 without Retry-After, no connection. Then they return
-	// the cause. They wait on if requests have no answer. It counts from the begin of the outage, for all of them
-	// together; in an outage of the resource, until the object itself was asked for, from the begin of the Get.
-	// Known objects are served. WaitForSync waits on. Default: 1 s. A negative value waits for as long as the
-	// context allows.
+	// OutageGrace is how long Gets of objects that were never read wait while it is known that the server, or
+	// all objects of the resource, cannot be read: 5xx, 429 without Retry-After, refused connections. Then they
+	// return the cause. It begins with the outage, and all Gets share it: 50 Gets in turn wait for a second in
+	// all. If only the resource fails, a Get of an object that was not asked for yet waits for its own second.
+	// Gets wait on if requests have no answer, and so does [WaitForSync]. Known objects are served. Default: 1 s.
+	// A negative value waits for as long as the context allows.
 	OutageGrace time.Duration
 	// MaxStaleness bounds the age of a state at the call of Get: the time since the server
 	// last sent a read, an event or a bookmark of the object (Status.LastContact). If the state is

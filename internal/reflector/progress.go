@@ -164,22 +164,6 @@ func (p *progress) stateStored(version string, watchable, once bool) {
 	a.since, a.stored, a.once = now, true, once
 }
 
-// objectAnswered takes the answer to a GET that is about to reach the store: see [course.Seen.Get].
-func (p *progress) objectAnswered() (restored bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.seen.Get()
-}
-
-// objectRead records that a GET has brought the object at a version, and nothing of what came after it: the
-// next read of a list or a WatchList must be a consistent one. Another API server may be behind.
-func (p *progress) objectRead(version string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.consistent = true
-	p.seen.Event(version)
-}
-
 // watchAllowed records that a watch that was refused before is open.
 func (p *progress) watchAllowed() {
 	p.mu.Lock()

@@ -192,9 +192,8 @@ func statusOf(member *admission.Member, progress *progress) Status {
 	if waits && status.AskedAt.IsZero() && !status.Streaming {
 		status.wait(waiting)
 	}
-	if waiting.Cause != nil && !status.Streaming {
-		status.OutageSince, status.Unreachable = waiting.Since, waiting.Kind == admission.Unreachable
-		status.LastError = cmp.Or(status.LastError, waiting.Cause)
+	if waiting.Cause != nil && waiting.Kind != admission.Unauthorized && !status.Streaming {
+		status.OutageSince, status.OutageCause, status.Unreachable = waiting.Since, waiting.Cause, waiting.Kind == admission.Unreachable
 	}
 	status.Hung = status.Hung || waiting.Hung && !status.AskedAt.IsZero()
 	return status

@@ -166,6 +166,7 @@ func (r *Reflector) leave() {
 	if r.ctx.Err() == nil { // the program goes on
 		r.logRecovery(true)
 	}
+	r.verbs.leave()
 	r.member.Leave()
 	r.member.Report() // and the gate begins no line for r from now on
 	r.stopResync()

@@ -60,9 +60,11 @@ type Status struct {
 	// Away is set while this reflector waits because no reflector can reach the
 	// server, or the resource. LastError is then the newest failure of any of them.
 	Away bool
-	// OutageSince is since when no reflector can reach the server, or the resource; zero if they can, and while the
-	// stream is open. Unreachable says that it is the server which nobody can reach.
+	// OutageSince is since when no reflector can reach the server, or the resource, and OutageCause why; zero if they
+	// can, if the token is refused, and while the stream is open. Unreachable says that it is the server which nobody
+	// can reach.
 	OutageSince time.Time
+	OutageCause error
 	Unreachable bool
 	// FailedAt is when an attempt of this reflector itself last failed; zero if none did.
 	FailedAt time.Time

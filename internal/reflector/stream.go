@@ -5,7 +5,6 @@ package reflector
 import (
 	"math/rand/v2"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
@@ -107,41 +106,6 @@ func (s *session) readWatchList() error {
 		return err
 	}
 	return s.replace(items, version)
-}
-
-// readObject stores what a GET has brought. If a stream should follow, it returns why there is none.
-func (s *session) readObject() error {
-	s.ask()
-	items, version, err := s.get()
-	if err != nil {
-		return err
-	}
-	if s.r.progress.objectAnswered() {
-		s.r.store.newEpoch()
-	}
-	if err := s.replace(items, ""); err != nil || s.r.verbs.course.Only() {
-		return err
-	}
-	s.r.progress.objectRead(version)
-	if s.once {
-		return nil
-	}
-	s.remembers = true
-	return s.r.verbs.polled()
-}
-
-// get reads the object, and returns its version. A store may panic.
-func (s *session) get() (items []any, version string, err error) {
-	defer redact.Panic(&err)
-	object, err := s.r.store.Store.(Getter).GetObject(s.context())
-	if err != nil || object == nil {
-		return nil, "", redact.Error(err)
-	}
-	if header, err := meta.Accessor(object); err == nil {
-		version = header.GetResourceVersion()
-	}
-	items = []any{object}
-	return items, version, s.r.expected().checkAll(items)
 }
 
 // readList stores a list and opens the watch that follows it.

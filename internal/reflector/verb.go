@@ -105,6 +105,12 @@ func (v *verbs) ended() {
 	c.Ended()
 }
 
+func (v *verbs) leave() {
+	c, _ := v.lock()
+	defer v.unlock()
+	c.Leave()
+}
+
 func (v *verbs) unwatched() error {
 	c, now := v.lock()
 	defer v.unlock()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -16,6 +17,7 @@ import (
 // error is AlreadyExists.
 type attempts struct {
 	accepted atomic.Bool // one of them may have written
+	deleted  types.UID   // of the object that a DELETE has deleted, if the answer says so
 }
 
 // mayBeDone reports whether the write may be done: no dry run, and an attempt was not refused.
@@ -62,6 +64,9 @@ func (n attemptNoter) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := n.RoundTripper.RoundTrip(request)
 	if a, ok := request.Context().Value(attemptsKey{}).(*attempts); ok && (err != nil || !refuses(response.StatusCode)) {
 		a.accepted.Store(true)
+		if err == nil && request.Method == http.MethodDelete {
+			a.noteDeleted(response)
+		}
 	}
 	return response, err
 }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -113,8 +114,9 @@ type writtenID struct {
 
 // demand is what a Get demands after a write.
 type demand struct {
-	version string // that of the object after the write; empty if it is not known: the read must be live
-	write   uint64 // of the client
+	version string    // that of the object after the write; empty if it is not known: the read must be live
+	write   uint64    // of the client
+	deleted types.UID // of the object that the write has deleted and the view held before; may be empty
 }
 
 func (d demand) options() objectcache.GetOptions {
@@ -142,6 +144,13 @@ func (c *consistentClient) Get(ctx context.Context, key client.ObjectKey, out cl
 	c.mu.Unlock()
 	if !ok {
 		return c.clientOf(out).Get(ctx, key, out, opts...)
+	}
+	if demand.deleted != "" {
+		err := c.referenced.Get(ctx, key, out, opts...)
+		if apierrors.IsNotFound(err) || err == nil && out.GetUID() != demand.deleted {
+			c.forget(id, demand)
+			return err
+		}
 	}
 	// The client decides whether it reads from the cache.
 	err := c.referenced.Get(context.WithValue(ctx, demandKey{}, demand.options()), key, out, opts...)
@@ -196,7 +205,7 @@ func (c *consistentClient) record(object client.Object, version string, err erro
 		if order, err := resourceversion.CompareResourceVersion(before, version); version == "" || !ok || before != "" && (err != nil || order < 0) {
 			held.version = version // else another write was later, and returned earlier, or the read is live
 		}
-		held.write = c.writes // a Get that is under way does not meet it
+		held.write, held.deleted = c.writes, "" // a Get that is under way does not meet it
 		c.written[id] = held
 	}
 	return err
@@ -235,9 +244,15 @@ func (c *consistentClient) Patch(ctx context.Context, object client.Object, patc
 
 // Delete implements client.Writer.
 func (c *consistentClient) Delete(ctx context.Context, object client.Object, opts ...client.DeleteOption) error {
+	options := (&client.DeleteOptions{}).ApplyOptions(opts)
+	held := c.cache.uidsHeld(object)
 	ctx, sent := noteAttempts(ctx)
 	err := c.clientOf(object).Delete(ctx, object, opts...)
-	return c.record(object, "", err, sent.mayBeDone((&client.DeleteOptions{}).ApplyOptions(opts).DryRun))
+	err = c.record(object, "", err, sent.mayBeDone(options.DryRun))
+	if err == nil {
+		c.recordDeletion(object, held, sent.deleted)
+	}
+	return err
 }
 
 // DeleteAllOf implements client.Writer.

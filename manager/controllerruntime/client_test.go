@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -301,4 +302,60 @@ func TestClientOfClusterScopedKind(t *testing.T) {
 			t.Errorf("got %v and %v", read.Labels, err)
 		}
 	})
+}
+
+// A Get after a deletion whose event has arrived reads nothing from the server. While the event is not there, or the
+// object was not held before, it does.
+func TestClientKnowsOfItsDeletion(t *testing.T) {
+	representations := map[string]func() client.Object{
+		"typed": func() client.Object { return &corev1.Secret{} },
+		"metadata": func() client.Object {
+			object := &metav1.PartialObjectMetadata{}
+			object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+			return object
+		},
+	}
+	for name, newObject := range representations {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, controllerruntime.CacheOptions{}, cache.Options{}, func(t *testing.T, r *rig) {
+				c := r.consistent()
+				key := client.ObjectKey{Namespace: namespace, Name: "one"}
+				named := newObject()
+				named.SetNamespace(namespace)
+				named.SetName("one")
+				reads := func() (n int) {
+					for _, request := range r.server.Requests() {
+						if request.Verb == "list" || request.Verb == "watch" || request.Verb == "get" {
+							n++
+						}
+					}
+					return n
+				}
+				r.create("one", "1")
+				if err := c.Get(t.Context(), key, newObject()); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.Delete(t.Context(), named); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait() // the event arrives
+				before, began := reads(), time.Now()
+				if err := c.Get(t.Context(), key, newObject()); !apierrors.IsNotFound(err) || reads() != before || time.Since(began) > 0 {
+					t.Errorf("after the event: got %v, %d reads and %v, want NotFound at once", err, reads()-before, time.Since(began))
+				}
+
+				r.create("one", "2")
+				synctest.Wait()
+				r.server.Lag(time.Minute)
+				if err := c.Delete(t.Context(), named); err != nil {
+					t.Fatal(err)
+				}
+				before = reads()
+				time.AfterFunc(time.Second, r.server.CatchUp)
+				if err := c.Get(t.Context(), key, newObject()); !apierrors.IsNotFound(err) || reads() == before {
+					t.Errorf("without the event: got %v and %d reads, want NotFound from the server", err, reads()-before)
+				}
+			})
+		})
+	}
 }

@@ -46,8 +46,9 @@ type CacheOptions struct {
 	// SyncTimeout bounds how long Gets wait for the first state of an object, counted
 	// from the first of them: a reconcile often has a context without deadline, and its
 	// worker serves other objects, too. Then a Get returns the cause at once, until the
-	// state is known. Default: 5 s. A negative value waits for as long as the context
-	// allows.
+	// state is known. In an outage that is known a Get of an object that was never read returns
+	// the cause after a second, as with the default of objectcache.WatchOptions.OutageGrace.
+	// Default: 5 s. A negative value waits for as long as the context allows, also in an outage.
 	SyncTimeout time.Duration
 	// LiveList makes List read from the server instead of returning [ErrListRefused]. It lists
 	// the namespaces that cache.Options have, one after the other, with their selectors and

@@ -227,10 +227,10 @@ func graceLeft(refusalGrace time.Duration, attempts *reflector.Status, began, no
 // outageGrace counts from the beginning of the Get.
 func OutageLeft(outageGrace time.Duration, attempts *reflector.Status, began, now time.Time) time.Duration {
 	if outageGrace < 0 || attempts.OutageSince.IsZero() || !attempts.AnsweredAt.IsZero() || !attempts.RefusedSince.IsZero() ||
-		errors.Is(attempts.LastError, reflector.ErrNoAnswer) {
+		errors.Is(attempts.OutageCause, reflector.ErrNoAnswer) {
 		return -1
 	}
-	if _, asked := apierrors.SuggestsClientDelay(attempts.LastError); asked && apierrors.IsTooManyRequests(attempts.LastError) {
+	if _, asked := apierrors.SuggestsClientDelay(attempts.OutageCause); asked && apierrors.IsTooManyRequests(attempts.OutageCause) {
 		return -1
 	}
 	from := attempts.OutageSince

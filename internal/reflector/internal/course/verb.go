@@ -3,10 +3,9 @@
 package course
 
 import (
-	"cmp"
-	"errors"
 	"time"
 
+	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
 
@@ -39,18 +38,6 @@ const (
 	VerbCount
 )
 
-// Gets says which attempts of a selection may be GETs.
-type Gets uint8
-
-const (
-	// NoGets: none.
-	NoGets Gets = iota
-	// AlsoGets: those that take the place of WatchLists and lists that fail.
-	AlsoGets
-	// OnlyGets: all. Of these rules only the time-outs apply.
-	OnlyGets
-)
-
 const (
 	// lessonFirst and lessonLongest are how long a lesson lasts.
 	lessonFirst, lessonLongest = time.Minute, time.Hour
@@ -77,128 +64,6 @@ const (
 	throttledFor = 30 * time.Second
 )
 
-// lesson is that another verb works. The zero value is none.
-type lesson struct {
-	until moment.Moment // the other verb is used
-	lasts time.Duration
-	tried bool // it is over, and one attempt has tried the other verb since
-}
-
-func (l *lesson) holds(now moment.Moment) bool { return l.lasts > 0 && now < l.until }
-
-// use reports whether an attempt uses the other verb. When the lesson is over, one attempt does not.
-func (l *lesson) use(now moment.Moment) bool {
-	if l.holds(now) {
-		return true
-	}
-	if l.lasts > 0 {
-		l.until, l.tried = now.Add(lessonFirst), true
-	}
-	return false
-}
-
-// learn begins the lesson again, for twice as long as the last time.
-func (l *lesson) learn(now moment.Moment, first, longest time.Duration) {
-	l.lasts = min(max(2*l.lasts, first), longest)
-	l.until, l.tried = now.Add(l.lasts), false
-}
-
-// throttle is when a WatchList or a list was throttled, for the first time since one worked; 0 if none was.
-type throttle moment.Moment
-
-func (t *throttle) begin(now moment.Moment) {
-	if *t == 0 {
-		*t = throttle(now)
-	}
-}
-
-// isNew reports whether that was lately.
-func (t throttle) isNew(now moment.Moment) bool {
-	return t != 0 && now.Sub(moment.Moment(t)) < throttledFor
-}
-
-// Resource is what the selections of a resource have learned together. The zero value knows nothing.
-type Resource struct {
-	lists    lesson   // WatchLists fail, and lists work
-	of       uint64   // the selection that has learned that last, 0 if a WatchList has worked since
-	works    bool     // a WatchList has worked
-	unlisted lesson   // lists fail, and WatchLists work
-	whole    lesson   // metadata cannot be read
-	read     bool     // a WatchList or a list has worked
-	gets     lesson   // WatchLists and lists fail, and GETs work
-	getsOf   uint64   // the selection that has learned that last, 0 if another verb has worked since
-	ungot    lesson   // GETs are refused
-	tryList  bool     // the last trial of another verb than GET was a list
-	streams  int      // that are open
-	throttle throttle // of any WatchList or list
-	next     turn     // of the next attempt of any selection that has no turn of its own
-	failed   [VerbCount]count
-	ids      uint64 // of the selections so far
-}
-
-// count counts the failures of a verb since it worked. Those of one selection in a row are one.
-type count struct {
-	n  int
-	of uint64 // the selection of the last one
-}
-
-// add counts a failure of a selection. It reports whether it is one of those after which all know.
-func (c *count) add(of uint64) bool {
-	if c.of == of {
-		return false
-	}
-	c.n, c.of = c.n+1, of
-	return c.n%failedEveryOfAll == 0
-}
-
-// learn takes the lesson of a selection.
-func (r *Resource) learn(id uint64, now moment.Moment, first time.Duration) {
-	if r.works && r.lists.lasts == 0 && (r.of == 0 || r.of == id) {
-		r.of = id
-		return
-	}
-	r.of = id
-	r.lists.learn(now, first, lessonLongest)
-}
-
-// learnGets takes the lesson of a selection that GETs work, and nothing else does. It reports whether it is one
-// of the resource: the selection then has none of its own, so that another verb which works for one soon is
-// used for all. While a stream is open, others may be well. Only a trial that has failed makes the lesson longer:
-// many attempts may be under way when it is learned.
-func (r *Resource) learnGets(id uint64, now moment.Moment) (learned bool) {
-	alone := r.getsOf == 0 || r.getsOf == id
-	r.getsOf = id
-	switch {
-	case r.streams > 0, alone && r.read && r.gets.lasts == 0:
-		return false
-	case r.gets.lasts == 0 || r.gets.tried:
-		r.gets.learn(now, lessonFirst, lessonLongest)
-	}
-	return true
-}
-
-// count takes the failure of a verb for a selection.
-func (r *Resource) count(verb Verb, id uint64) {
-	if !r.failed[verb].add(id) {
-		return
-	}
-	gotten := r.failed[Get].n
-	switch {
-	case r.allFail() && (gotten < failedEveryOfAll || r.failed[verb].n/failedEveryOfAll%2 == 0):
-		r.next = getTurn
-	case verb == WatchList:
-		r.next = listTurn
-	case verb == List:
-		r.next = watchListTurn
-	}
-}
-
-// allFail reports whether WatchLists and lists of several selections have failed since one worked, and no stream is
-// open.
-func (r *Resource) allFail() bool {
-	return r.streams == 0 && r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n >= failedEveryOfAll
-}
-
 // Verbs is which verb the next attempt of a selection uses. Make one with [NewVerbs]. It must not be
 // used beside another one of its resource.
 type Verbs struct {
@@ -208,6 +73,7 @@ type Verbs struct {
 	listOnly bool     // the source knows no WatchList
 	gets     Gets
 	streams  bool // its stream is open
+	sick     bool // its last WatchList or list has failed
 }
 
 // learned is what a selection has learned. The zero value is nothing.
@@ -294,28 +160,6 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 	return WatchList
 }
 
-// usesGets reports whether a lesson says that nothing but GETs works.
-func (v *Verbs) usesGets(now moment.Moment) bool {
-	return v.learned != nil && v.learned.gets.holds(now) || v.resource.gets.use(now)
-}
-
-// mayGet reports whether a GET may take the place of a WatchList or a list.
-func (v *Verbs) mayGet(now moment.Moment) bool {
-	l, throttled := v.learned, v.resource.throttle
-	if v.gets != AlsoGets || v.resource.ungot.holds(now) || l != nil && l.ungot.holds(now) {
-		return false
-	}
-	if l != nil && l.throttle != 0 {
-		throttled = l.throttle // its own, although others may be well
-	}
-	return !throttled.isNew(now)
-}
-
-// knowsGets reports whether GETs have worked where WatchLists and lists did not.
-func (v *Verbs) knowsGets() bool {
-	return v.gets == AlsoGets && (v.resource.gets.lasts > 0 || v.learned != nil && v.learned.gets.lasts > 0)
-}
-
 // MayWatchList reports whether a WatchList may work where lists do not.
 func (v *Verbs) MayWatchList(now moment.Moment) bool {
 	return !v.listOnly && !v.resource.lists.holds(now) && (v.learned == nil || !v.learned.lists.holds(now))
@@ -335,7 +179,7 @@ func (v *Verbs) MayCompare(now moment.Moment) bool {
 // attempt goes on, and with which verb: what Next has returned takes the place of Metadata. If the
 // attempt cannot go on, [Verbs.Turn] makes that the verb of the next one.
 func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now moment.Moment) (other Verb, goOn bool) {
-	if fault == NoFault && verb != Get || v.gets == OnlyGets {
+	if fault == NoFault && (verb != Get || failure.Of(cause) != failure.Unauthorized) || v.gets == OnlyGets {
 		return verb, false
 	}
 	l := v.record()
@@ -347,6 +191,10 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 		return verb, false
 	}
 	l.next, l.last, l.cause = anyTurn, verb, cause
+	if !v.sick {
+		v.sick = true
+		v.resource.sick++
+	}
 	if fault == Throttled {
 		l.throttle.begin(now)
 		v.resource.throttle.begin(now)
@@ -361,33 +209,6 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 		return Get, fault != Hung
 	}
 	return other, goOn
-}
-
-// allFail reports whether neither WatchLists nor lists have worked since the last read, or lately. GETs
-// may fail, too: one follows each list.
-func (v *Verbs) allFail(l *learned) bool {
-	if v.knowsGets() {
-		return true
-	}
-	return l.unlisted > l.ungotten && (v.listOnly || l.failed+l.refused > 0 || v.knowsLists())
-}
-
-func (v *Verbs) getFailed(l *learned, fault Fault, now moment.Moment) {
-	if l.next = listTurn; l.last == List {
-		l.next = watchListTurn
-	}
-	if fault == NoFault {
-		return
-	}
-	l.ungotten++
-	v.resource.count(Get, v.id)
-	if fault != Refused && fault != Unknown {
-		return
-	}
-	l.ungot.learn(now, lessonFirst, lessonLongest)
-	if v.resource.failed[Get].n >= failedEveryOfAll {
-		v.resource.ungot.learn(now, lessonFirst, lessonLongest)
-	}
 }
 
 func (v *Verbs) listFailed(l *learned, fault Fault, once bool) (goOn bool) {
@@ -443,17 +264,6 @@ func (v *Verbs) watchListFailed(l *learned, fault Fault) (goOn bool) {
 	return false
 }
 
-// Cause returns why the last WatchList or list failed, nil if none has since the last read.
-func (v *Verbs) Cause() error {
-	if v.learned == nil {
-		return nil
-	}
-	return v.learned.cause
-}
-
-// Only reports whether all attempts are GETs.
-func (v *Verbs) Only() bool { return v.gets == OnlyGets }
-
 // Turn makes the next attempt one of a verb.
 func (v *Verbs) Turn(verb Verb) {
 	v.record().next = [...]turn{WatchList: watchListTurn, List: listTurn, Metadata: anyTurn, Get: getTurn}[verb]
@@ -467,30 +277,12 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 		v.got(now)
 	}
 	l := v.learned
-	if verb != Get {
-		r.read, r.gets, r.getsOf, r.throttle = true, lesson{}, 0, 0
-	}
-	if verb == WatchList {
+	if r.stored(verb, now); verb == WatchList {
 		v.opened()
 	}
-	switch verb {
-	case WatchList:
-		r.works, r.of, r.lists = true, 0, lesson{}
-		if r.failed[List].n >= failedEveryOfAll && !r.unlisted.holds(now) {
-			r.unlisted.learn(now, lessonFirst, lessonLongest)
-		}
-		if r.next == listTurn {
-			r.next = anyTurn
-		}
-	case List:
-		r.unlisted = lesson{}
-		if r.next == watchListTurn {
-			r.next = anyTurn
-		}
-	case Metadata:
-		r.whole = lesson{}
+	if verb != Get {
+		v.recover()
 	}
-	r.failed[verb] = count{}
 	if l == nil {
 		return true
 	}
@@ -524,37 +316,6 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 	}
 	return well
 }
-
-// opened takes that the stream of the selection is open, and Ended that it is not any more.
-func (v *Verbs) opened() {
-	if !v.streams {
-		v.streams = true
-		v.resource.streams++
-	}
-}
-
-// Ended takes the end of an attempt, or of the stream after it.
-func (v *Verbs) Ended() {
-	if v.streams {
-		v.streams = false
-		v.resource.streams--
-	}
-}
-
-// got takes a GET that has delivered the state in place of a WatchList or a list.
-func (v *Verbs) got(now moment.Moment) {
-	r, l := v.resource, v.record()
-	if l.refused+l.failed+l.unlisted > 0 || r.allFail() && !v.knowsGets() {
-		if !r.learnGets(v.id, now) {
-			l.gets.learn(now, lessonFirst, lessonLongest)
-		}
-	}
-	l.polled = cmp.Or(l.cause, l.polled, errUnread)
-	l.ungot, r.ungot = lesson{}, lesson{}
-}
-
-// errUnread is why a selection is read by GETs, if another one has learned that.
-var errUnread = errors.New("neither lists nor watches of the resource work")
 
 // Unwatched returns why no watch is tried after the list that has been stored, nil if one is.
 func (v *Verbs) Unwatched(now moment.Moment) error {

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package course
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
+)
+
+// GETs, which take the place of WatchLists and lists that fail.
+
+// Gets says which attempts of a selection may be GETs.
+type Gets uint8
+
+const (
+	// NoGets: none.
+	NoGets Gets = iota
+	// AlsoGets: those that take the place of WatchLists and lists that fail.
+	AlsoGets
+	// OnlyGets: all. Of these rules only the time-outs apply.
+	OnlyGets
+)
+
+// usesGets reports whether a lesson says that nothing but GETs works.
+func (v *Verbs) usesGets(now moment.Moment) bool {
+	return v.learned != nil && v.learned.gets.holds(now) || v.resource.gets.use(now)
+}
+
+// mayGet reports whether a GET may take the place of a WatchList or a list.
+func (v *Verbs) mayGet(now moment.Moment) bool {
+	l, throttled := v.learned, v.resource.throttle
+	if v.gets != AlsoGets || v.resource.ungot.holds(now) || l != nil && l.ungot.holds(now) {
+		return false
+	}
+	if l != nil && l.throttle != 0 {
+		throttled = l.throttle // its own, although others may be well
+	}
+	return !throttled.isNew(now)
+}
+
+// knowsGets reports whether GETs have worked where WatchLists and lists did not.
+func (v *Verbs) knowsGets() bool {
+	return v.gets == AlsoGets && (v.resource.gets.lasts > 0 || v.learned != nil && v.learned.gets.lasts > 0)
+}
+
+// allFail reports whether neither WatchLists nor lists have worked since the last read, or lately. GETs
+// may fail, too: one follows each list.
+func (v *Verbs) allFail(l *learned) bool {
+	if v.knowsGets() {
+		return true
+	}
+	return l.unlisted > l.ungotten && (v.listOnly || l.failed+l.refused > 0 || v.knowsLists())
+}
+
+func (v *Verbs) getFailed(l *learned, fault Fault, now moment.Moment) {
+	if l.next = listTurn; l.last == List {
+		l.next = watchListTurn
+	}
+	if fault == NoFault {
+		return
+	}
+	l.ungotten++
+	v.resource.count(Get, v.id)
+	if fault != Refused && fault != Unknown {
+		return
+	}
+	l.ungot.learn(now, lessonFirst, lessonLongest)
+	if v.resource.failed[Get].n >= failedEveryOfAll {
+		v.resource.ungot.learn(now, lessonFirst, lessonLongest)
+	}
+}
+
+// opened takes that the stream of the selection is open, and Ended that it is not any more.
+func (v *Verbs) opened() {
+	if !v.streams {
+		v.streams = true
+		v.resource.streams++
+	}
+}
+
+// recover takes that a WatchList or a list of the selection has worked.
+func (v *Verbs) recover() {
+	if v.sick {
+		v.sick = false
+		v.resource.sick--
+	}
+}
+
+// Leave takes that the selection makes no attempt any more.
+func (v *Verbs) Leave() {
+	v.recover()
+	v.Ended()
+}
+
+// Ended takes the end of an attempt, or of the stream after it.
+func (v *Verbs) Ended() {
+	if v.streams {
+		v.streams = false
+		v.resource.streams--
+	}
+}
+
+// got takes a GET that has delivered the state in place of a WatchList or a list.
+func (v *Verbs) got(now moment.Moment) {
+	r, l := v.resource, v.record()
+	if l.refused+l.failed+l.unlisted > 0 || r.allFail() && !v.knowsGets() {
+		if !r.learnGets(v.id, now) {
+			l.gets.learn(now, lessonFirst, lessonLongest)
+		}
+	}
+	l.polled = cmp.Or(l.cause, l.polled, errUnread)
+	l.ungot, r.ungot = lesson{}, lesson{}
+}
+
+// errUnread is why a selection is read by GETs, if another one has learned that.
+var errUnread = errors.New("neither lists nor watches of the resource work")
+
+// Only reports whether all attempts are GETs.
+func (v *Verbs) Only() bool { return v.gets == OnlyGets }
+
+// Cause returns why the last WatchList or list failed, nil if none has since the last read.
+func (v *Verbs) Cause() error {
+	if v.learned == nil {
+		return nil
+	}
+	return v.learned.cause
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package course
+
+import (
+	"time"
+
+	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
+)
+
+// What selections and their resource have learned of verbs.
+
+// lesson is that another verb works. The zero value is none.
+type lesson struct {
+	until moment.Moment // the other verb is used
+	lasts time.Duration
+	tried bool // it is over, and one attempt has tried the other verb since
+}
+
+func (l *lesson) holds(now moment.Moment) bool { return l.lasts > 0 && now < l.until }
+
+// use reports whether an attempt uses the other verb. When the lesson is over, one attempt does not.
+func (l *lesson) use(now moment.Moment) bool {
+	if l.holds(now) {
+		return true
+	}
+	if l.lasts > 0 {
+		l.until, l.tried = now.Add(lessonFirst), true
+	}
+	return false
+}
+
+// learn begins the lesson again, for twice as long as the last time.
+func (l *lesson) learn(now moment.Moment, first, longest time.Duration) {
+	l.lasts = min(max(2*l.lasts, first), longest)
+	l.until, l.tried = now.Add(l.lasts), false
+}
+
+// throttle is when a WatchList or a list was throttled, for the first time since one worked; 0 if none was.
+type throttle moment.Moment
+
+func (t *throttle) begin(now moment.Moment) {
+	if *t == 0 {
+		*t = throttle(now)
+	}
+}
+
+// isNew reports whether that was lately.
+func (t throttle) isNew(now moment.Moment) bool {
+	return t != 0 && now.Sub(moment.Moment(t)) < throttledFor
+}
+
+// Resource is what the selections of a resource have learned together. The zero value knows nothing.
+type Resource struct {
+	lists    lesson   // WatchLists fail, and lists work
+	of       uint64   // the selection that has learned that last, 0 if a WatchList has worked since
+	works    bool     // a WatchList has worked
+	unlisted lesson   // lists fail, and WatchLists work
+	whole    lesson   // metadata cannot be read
+	read     bool     // a WatchList or a list has worked
+	gets     lesson   // WatchLists and lists fail, and GETs work
+	getsOf   uint64   // the selection that has learned that last, 0 if another verb has worked since
+	ungot    lesson   // GETs are refused
+	tryList  bool     // the last trial of another verb than GET was a list
+	streams  int      // that are open
+	sick     int      // selections whose last WatchList or list has failed
+	throttle throttle // of any WatchList or list
+	next     turn     // of the next attempt of any selection that has no turn of its own
+	failed   [VerbCount]count
+	ids      uint64 // of the selections so far
+}
+
+// count counts the failures of a verb since it worked. Those of one selection in a row are one.
+type count struct {
+	n  int
+	of uint64 // the selection of the last one
+}
+
+// add counts a failure of a selection. It reports whether it is one of those after which all know.
+func (c *count) add(of uint64) bool {
+	if c.of == of {
+		return false
+	}
+	c.n, c.of = c.n+1, of
+	return c.n%failedEveryOfAll == 0
+}
+
+// learn takes the lesson of a selection.
+func (r *Resource) learn(id uint64, now moment.Moment, first time.Duration) {
+	if r.works && r.lists.lasts == 0 && (r.of == 0 || r.of == id) {
+		r.of = id
+		return
+	}
+	r.of = id
+	r.lists.learn(now, first, lessonLongest)
+}
+
+// learnGets takes the lesson of a selection that GETs work, and nothing else does. It reports whether it is one
+// of the resource: the selection then has none of its own, so that another verb which works for one soon is
+// used for all. It is none while others are well. Only a trial that has failed makes the lesson longer:
+// many attempts may be under way when it is learned.
+func (r *Resource) learnGets(id uint64, now moment.Moment) (learned bool) {
+	alone := r.getsOf == 0 || r.getsOf == id
+	r.getsOf = id
+	switch {
+	case r.othersAreWell(), alone && r.read && r.gets.lasts == 0:
+		return false
+	case r.gets.lasts == 0 || r.gets.tried:
+		r.gets.learn(now, lessonFirst, lessonLongest)
+	}
+	return true
+}
+
+// count takes the failure of a verb for a selection.
+func (r *Resource) count(verb Verb, id uint64) {
+	if !r.failed[verb].add(id) {
+		return
+	}
+	gotten := r.failed[Get].n
+	switch {
+	case r.allFail() && (gotten < failedEveryOfAll || r.failed[verb].n/failedEveryOfAll%2 == 0):
+		r.next = getTurn
+	case verb == WatchList:
+		r.next = listTurn
+	case verb == List:
+		r.next = watchListTurn
+	}
+}
+
+// othersAreWell reports whether the selections that fail are no majority beside those with streams.
+func (r *Resource) othersAreWell() bool { return r.streams > 0 && r.sick <= 2*r.streams }
+
+// allFail reports whether WatchLists and lists of several selections have failed since one worked, and few others are
+// well.
+func (r *Resource) allFail() bool {
+	return !r.othersAreWell() && r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n >= failedEveryOfAll
+}
+
+// stored takes that a verb has worked.
+func (r *Resource) stored(verb Verb, now moment.Moment) {
+	switch r.failed[verb] = (count{}); verb {
+	case Get:
+		return
+	case WatchList:
+		r.works, r.of, r.lists = true, 0, lesson{}
+		if r.failed[List].n >= failedEveryOfAll && !r.unlisted.holds(now) {
+			r.unlisted.learn(now, lessonFirst, lessonLongest)
+		}
+		if r.next == listTurn {
+			r.next = anyTurn
+		}
+	case List:
+		r.unlisted = lesson{}
+		if r.next == watchListTurn {
+			r.next = anyTurn
+		}
+	case Metadata:
+		r.whole = lesson{}
+	}
+	r.read, r.gets, r.getsOf, r.throttle = true, lesson{}, 0, 0
+	if r.next == getTurn {
+		r.next = anyTurn
+	}
+}
