@@ -4,6 +4,7 @@ package faults_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -77,6 +78,7 @@ func newStore(t *testing.T, config *rest.Config, options objectcache.WatchOption
 	if err != nil {
 		t.Fatal(err)
 	}
+	options.OutageGrace = cmp.Or(options.OutageGrace, -1) // Gets wait for the end of a fault
 	store, err := objectcache.NewWatchStore(resource.Secrets(client), options)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package course
 import (
 	"cmp"
 	"errors"
+	"time"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
@@ -23,9 +24,17 @@ const (
 	OnlyGets
 )
 
-// usesGets reports whether a lesson says that nothing but GETs works.
+// getsFirst is how long the resource's lesson of GETs lasts at first: those that failed may be the only ones that do.
+const getsFirst = 10 * time.Second
+
+// usesGets reports whether a lesson says that nothing but GETs works. When that of the resource is over, a selection
+// tries another verb that has not failed itself; one that has, if there is none for a minute.
 func (v *Verbs) usesGets(now moment.Moment) bool {
-	return v.learned != nil && v.learned.gets.holds(now) || v.resource.gets.use(now)
+	r := v.resource
+	if v.learned != nil && v.learned.gets.holds(now) || v.sick && r.gets.lasts > 0 && now < r.gets.until.Add(lessonFirst) {
+		return true
+	}
+	return r.gets.use(now)
 }
 
 // mayGet reports whether a GET may take the place of a WatchList or a list.

@@ -106,7 +106,7 @@ func (r *Resource) learnGets(id uint64, now moment.Moment) (learned bool) {
 	case r.othersAreWell(), alone && r.read && r.gets.lasts == 0:
 		return false
 	case r.gets.lasts == 0 || r.gets.tried:
-		r.gets.learn(now, lessonFirst, lessonLongest)
+		r.gets.learn(now, getsFirst, lessonLongest)
 	}
 	return true
 }
