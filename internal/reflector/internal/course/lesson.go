@@ -63,7 +63,8 @@ type Resource struct {
 	ungot    lesson   // GETs are refused
 	tryList  bool     // the last trial of another verb than GET was a list
 	streams  int      // that are open
-	sick     int      // selections whose last WatchList or list has failed
+	sick     int      // selections whose last WatchList or list hung, or the last two have failed
+	hung     bool     // the last WatchList or list that failed had no answer
 	throttle throttle // of any WatchList or list
 	next     turn     // of the next attempt of any selection that has no turn of its own
 	failed   [VerbCount]count
@@ -130,10 +131,11 @@ func (r *Resource) count(verb Verb, id uint64) {
 // othersAreWell reports whether the selections that fail are no majority beside those with streams.
 func (r *Resource) othersAreWell() bool { return r.streams > 0 && r.sick <= 2*r.streams }
 
-// allFail reports whether WatchLists and lists of several selections have failed since one worked, and few others are
-// well.
+// allFail reports whether WatchLists and lists of several selections have had no answer since one worked, and few
+// others are well. Then a selection need not wait for its own. What fails at once is soon known of each, and when all
+// connections break, those that are well must not be taken for those that are not.
 func (r *Resource) allFail() bool {
-	return !r.othersAreWell() && r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n >= failedEveryOfAll
+	return r.hung && !r.othersAreWell() && r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n >= failedEveryOfAll
 }
 
 // stored takes that a verb has worked.

@@ -73,7 +73,7 @@ type Verbs struct {
 	listOnly bool     // the source knows no WatchList
 	gets     Gets
 	streams  bool // its stream is open
-	sick     bool // its last WatchList or list has failed
+	sick     bool // its last WatchList or list hung, or the last two have failed
 }
 
 // learned is what a selection has learned. The zero value is nothing.
@@ -191,10 +191,7 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 		return verb, false
 	}
 	l.next, l.last, l.cause = anyTurn, verb, cause
-	if !v.sick {
-		v.sick = true
-		v.resource.sick++
-	}
+	v.resource.hung = fault == Hung
 	if fault == Throttled {
 		l.throttle.begin(now)
 		v.resource.throttle.begin(now)
@@ -203,6 +200,10 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 		goOn = v.watchListFailed(l, fault)
 	} else {
 		other, goOn = WatchList, v.listFailed(l, fault, once)
+	}
+	if !v.sick && (fault == Hung || l.failed+l.refused+l.unlisted > 1) {
+		v.sick = true
+		v.resource.sick++
 	}
 	if v.allFail(l) && v.mayGet(now) {
 		l.next = getTurn
