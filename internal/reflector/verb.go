@@ -198,7 +198,7 @@ func (s *session) readFailed(err error) (other course.Verb, goOn bool, reported 
 // Gets says which attempts of a reflector may be GETs.
 type Gets = course.Gets
 
-// See package course.
+// The values of [Gets] are those of package course.
 const (
 	NoGets   = course.NoGets
 	AlsoGets = course.AlsoGets

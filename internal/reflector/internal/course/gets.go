@@ -63,6 +63,8 @@ func (v *Verbs) allFail(l *learned) bool {
 	return l.unlisted > l.ungotten && (v.listOnly || l.failed+l.refused > 0 || v.knowsLists())
 }
 
+// getFailed takes the failure of a GET. The turn is that of the verb which has not failed last. A GET that is refused
+// is not sent for a while.
 func (v *Verbs) getFailed(l *learned, fault Fault, now moment.Moment) {
 	if l.next = listTurn; l.last == List {
 		l.next = watchListTurn
@@ -81,7 +83,7 @@ func (v *Verbs) getFailed(l *learned, fault Fault, now moment.Moment) {
 	}
 }
 
-// opened takes that the stream of the selection is open, and Ended that it is not any more.
+// opened takes that the stream of the selection is open: see Ended.
 func (v *Verbs) opened() {
 	if !v.streams {
 		v.streams = true
@@ -89,8 +91,8 @@ func (v *Verbs) opened() {
 	}
 }
 
-// recover takes that a WatchList or a list of the selection has worked.
-func (v *Verbs) recover() {
+// recovered takes that a WatchList or a list of the selection has worked.
+func (v *Verbs) recovered() {
 	if v.sick {
 		v.sick = false
 		v.resource.sick--
@@ -99,7 +101,7 @@ func (v *Verbs) recover() {
 
 // Leave takes that the selection makes no attempt any more.
 func (v *Verbs) Leave() {
-	v.recover()
+	v.recovered()
 	v.Ended()
 }
 

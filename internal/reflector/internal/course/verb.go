@@ -21,6 +21,7 @@ import (
 //
 // A selection learns for itself. Two selections, of which the second one knows no better, learn for
 // their resource; one does, if the verb has worked for nobody. Then one selection at a time tries.
+// Of GETs nobody learns for the resource while others have streams.
 
 // Verb is a way to read the state and the changes after it.
 type Verb uint8
@@ -282,7 +283,7 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 		v.opened()
 	}
 	if verb != Get {
-		v.recover()
+		v.recovered()
 	}
 	if l == nil {
 		return true
