@@ -261,7 +261,7 @@ func TestEachStateInTheLogHasAnEnd(t *testing.T) {
 			time.Sleep(30 * time.Minute)
 			stop()
 			if lines := r.lines(); len(lines) > 100 {
-				t.Errorf("got %d lines in half an hour, want 100 at most", len(lines))
+				t.Errorf("got %d lines in half an hour, want 100 at most\n%s", len(lines), strings.Join(lines, "\n"))
 			}
 		})
 	})
