@@ -20,21 +20,8 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
 
-const (
-	// silentAfter is how long a stream may deliver nothing, not even a bookmark, before
-	// it is verified. kube-apiserver sends a bookmark about once a minute.
-	silentAfter = 2 * time.Minute
-	// silenceCheck is how often a verifier looks for silent streams: one look at all of
-	// them costs less than a timer for each.
-	silenceCheck = 30 * time.Second
-	// eventAfter is how long a stream may go on to deliver nothing after a list has shown a
-	// change that it has not delivered. A list overtakes the event that is under way, by
-	// seconds if all objects change at once. A server that sends bookmarks sends one in
-	// that time. One that sends none has only the event itself to send. What arrives need
-	// not reach the version of the list: that may be a later one than that of the event,
-	// and then nothing follows. A stream that is silent again is compared again.
-	eventAfter = 90 * time.Second
-)
+// silenceCheck is how often a gate looks for silent streams: one look at all of them costs less than a timer for each.
+const silenceCheck = 30 * time.Second
 
 // openStreams are the sessions of a gate whose state is stored. It verifies those that
 // are silent, and ends all when a restore of etcd is proved: a stream at a version that the server
@@ -47,25 +34,18 @@ type openStreams struct {
 	restores  course.Restores
 	sessions  map[*session]struct{}
 	timer     *time.Timer
-	silent    map[silentKey]map[*session]struct{} // those to be verified
-	verifying map[string]int                      // by resource, verifications under way
-	listless  map[string]moment.Moment            // by resource, when two lists in a row had failed; 0 after one
-}
-
-// silentKey selects silent streams of a resource: those whose last list was answered, or never
-// asked for, or the others. These are verified after all others of the resource.
-type silentKey struct {
-	resource   string
-	unanswered bool
+	silent    map[string]map[*session]struct{} // by resource, those to be verified
+	verifying map[string]int                   // by resource, verifications under way
+	lists     map[string]*course.Lists         // by resource
 }
 
 func newOpenStreams(limit int) openStreams {
 	return openStreams{
 		limit:     limit,
 		sessions:  map[*session]struct{}{},
-		silent:    map[silentKey]map[*session]struct{}{},
+		silent:    map[string]map[*session]struct{}{},
 		verifying: map[string]int{},
-		listless:  map[string]moment.Moment{},
+		lists:     map[string]*course.Lists{},
 	}
 }
 
@@ -87,8 +67,7 @@ func (o *openStreams) remove(s *session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.sessions, s)
-	delete(o.silent[silentKey{s.r.resource(), false}], s)
-	delete(o.silent[silentKey{s.r.resource(), true}], s)
+	delete(o.silent[s.r.resource()], s)
 	if len(o.sessions) == 0 && o.timer != nil {
 		o.timer.Stop()
 	}
@@ -122,51 +101,28 @@ func (o *openStreams) all() []*session {
 	return slices.Collect(maps.Keys(o.sessions))
 }
 
-// check lets the silent streams be verified, and ends those that are too old, have lost a change, or that
-// no list can verify.
+// check lets the silent streams be verified, and ends those that are too old, or that no list can verify.
 func (o *openStreams) check() {
-	old, lost, unverified := o.verifySilent()
+	old, unverified := o.verifySilent()
 	for _, s := range old {
 		s.end(nil)
-	}
-	for _, s := range lost {
-		s.end(failure.ErrSilent)
 	}
 	for _, s := range unverified {
 		s.end(failure.ErrUnverified)
 	}
 }
 
-// compared takes whether the list of a verification was answered. It reports whether two of a resource
-// in a row were not: what one stream proves of lists, all know.
-func (o *openStreams) compared(resource string, answered bool) (listless bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if answered {
-		delete(o.listless, resource)
-		return false
-	}
-	_, listless = o.listless[resource]
-	if o.listless[resource] = 0; listless {
-		o.listless[resource] = moment.Now()
-	}
-	return listless
-}
-
-// verifySilent begins verifications. It returns the sessions that the server should have ended, those
-// whose event did not arrive in time, and those that are silent while lists fail. A session that has lost
-// an event has had no goroutine and no list since its verification.
-func (o *openStreams) verifySilent() (old, lost, unverified []*session) {
+// verifySilent begins verifications. It returns the sessions that the server should have ended, and those that are
+// silent while lists fail.
+func (o *openStreams) verifySilent() (old, unverified []*session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for s := range o.sessions {
 		switch {
 		case s.began.Since() > streamLimit-time.Duration(s.began%256)*time.Second:
 			old = append(old, s)
-		case s.r.progress.hasLostEvent(eventAfter):
-			lost = append(lost, s)
-		case !s.r.progress.isSilent(silentAfter):
-		case o.areListlessLocked(s.r.resource()) && s.r.verbs.mayWatchList():
+		case !s.r.progress.isSilent():
+		case o.listsLocked(s.r.resource()).Fail(moment.Now()) && s.r.verbs.mayWatchList():
 			unverified = append(unverified, s)
 		default:
 			o.addSilentLocked(s)
@@ -175,48 +131,55 @@ func (o *openStreams) verifySilent() (old, lost, unverified []*session) {
 			go s.logLongStreams()
 		}
 	}
-	for key := range o.silent {
-		o.verifyLocked(key.resource)
+	for resource := range o.silent {
+		o.verifyLocked(resource)
 	}
 	if len(o.sessions) > 0 {
 		o.timer.Reset(silenceCheck)
 	}
-	return old, lost, unverified
+	return old, unverified
 }
 
-// areListlessLocked reports whether lists of a resource have failed lately.
-func (o *openStreams) areListlessLocked(resource string) bool {
-	return o.listless[resource].Since() < silentAfter
+// listsLocked returns what is known of the lists of a resource.
+func (o *openStreams) listsLocked(resource string) *course.Lists {
+	if o.lists[resource] == nil {
+		o.lists[resource] = &course.Lists{}
+	}
+	return o.lists[resource]
+}
+
+// listed takes the list of a verification, as [course.Lists.Add]. It reports whether lists of the resource fail.
+func (o *openStreams) listed(resource string, works bool, fault course.Fault) (fail bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	lists, now := o.listsLocked(resource), moment.Now()
+	lists.Add(works, fault, now)
+	return lists.Fail(now)
 }
 
 func (o *openStreams) addSilentLocked(s *session) {
-	key := silentKey{s.r.resource(), s.r.progress.isUnanswered()}
-	silent := o.silent[key]
+	silent := o.silent[s.r.resource()]
 	if silent == nil {
 		silent = map[*session]struct{}{}
-		o.silent[key] = silent
+		o.silent[s.r.resource()] = silent
 	}
 	silent[s] = struct{}{}
 }
 
 // verifyLocked begins verifications of a resource, as many as there may be. A stream that
-// waits for its own has no goroutine. Lists that hang hold up those of their resource only,
-// and are repeated after all others.
+// waits for its own has no goroutine. Lists that hang hold up those of their resource only.
 func (o *openStreams) verifyLocked(resource string) {
-	for _, unanswered := range [...]bool{false, true} {
-		key := silentKey{resource, unanswered}
-		for s := range o.silent[key] {
-			if o.verifying[resource] >= o.limit {
-				return
-			}
-			delete(o.silent[key], s)
-			if s.r.progress.beginVerifying(silentAfter) && s.life.beginCall() {
-				o.verifying[resource]++
-				go s.verify()
-			}
+	for s := range o.silent[resource] {
+		if o.verifying[resource] >= o.limit {
+			return
 		}
-		delete(o.silent, key)
+		delete(o.silent[resource], s)
+		if s.r.progress.beginComparing() && s.life.beginCall() {
+			o.verifying[resource]++
+			go s.verify()
+		}
 	}
+	delete(o.silent, resource)
 }
 
 // verified follows a verification, also if the source has ended its goroutine.
@@ -229,41 +192,35 @@ func (o *openStreams) verified(resource string) {
 	o.verifyLocked(resource)
 }
 
-// verify reads the selection beside the stream, on a goroutine of its own. A list older than the
-// stream ends the session, for a consistent read. So does a change that the stream has not delivered, if
-// nothing arrives in eventAfter. So do two lists in a row that fail, or one that hangs: lists may fail for
-// good. The next session reads with a WatchList, unless these do not work, either.
+// verify reads the selection beside the stream, on a goroutine of its own, and ends the session if another stream must
+// take its place: see [course.Silence].
 func (s *session) verify() {
 	defer s.life.endCall()
 	defer s.r.gate.streams.verified(s.r.resource())
 	defer s.life.dropContext()
-	repeated := s.r.progress.isUnanswered()
 	err := s.compare()
 	if s.isOver() {
 		return // the list was ended from this side
 	}
-	fault := course.FaultOf(err, false)
-	if err == nil || fault != course.NoFault {
-		repeated = s.r.gate.streams.compared(s.r.resource(), err == nil) || repeated
-	}
-	switch {
-	case errors.Is(err, failure.ErrSilent):
+	if errors.Is(err, failure.ErrSilent) {
+		s.r.gate.streams.listed(s.r.resource(), true, course.NoFault)
 		s.end(err)
 		return
-	case (fault == course.Hung || repeated && fault != course.NoFault) && s.r.verbs.mayWatchList():
+	}
+	fault := course.FaultOf(err, false)
+	fail := s.r.gate.streams.listed(s.r.resource(), err == nil, fault)
+	switch replace := s.r.progress.endComparing(err == nil, fault, fail, s.r.verbs.mayWatchList()); {
+	case replace:
 		s.end(failure.ErrUnverified)
-		return
 	case err != nil:
 		klog.FromContext(s.r.ctx).V(2).Info("Verification of a silent stream failed", "reflector", s.r.String(), "err", err)
-	}
-	if s.r.progress.endVerifying(err == nil, repeated) {
+	default:
 		s.r.changed()
 	}
 }
 
-// compare compares what the stream has delivered with a consistent list. If the list shows
-// something else, an event is under way, or was lost, and is awaited. compare returns
-// ErrSilent if the list is older, and another error if that is not known.
+// compare compares what the stream has delivered with a consistent list. It returns ErrSilent if the list is older or
+// shows something else, and the stream has brought nothing meanwhile, and another error if that is not known.
 func (s *session) compare() (err error) {
 	defer redact.Panic(&err) // of the store
 	seen, lastContact := s.r.progress.seenUntil()
@@ -283,7 +240,9 @@ func (s *session) compare() (err error) {
 		return failure.ErrSilent // a consistent read proves a restore
 	}
 	if same, known := s.r.store.holds(items); known && !same {
-		s.r.progress.awaitEvent(lastContact)
+		if _, contact := s.r.progress.seenUntil(); contact == lastContact {
+			return failure.ErrSilent
+		}
 	}
 	return nil
 }

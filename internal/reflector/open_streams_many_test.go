@@ -80,26 +80,15 @@ func TestVerificationsAreBounded(t *testing.T) {
 	})
 }
 
-// Streams whose event is awaited hold up no other verification and have no goroutine.
-func TestAwaitedEventsHoldUpNoVerification(t *testing.T) {
+// A thousand streams that have lost an event are replaced within three minutes of their last contact.
+func TestLostEventsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, reflector.GateOptions{Opens: 1}, atOnce(nil))
-		c.add(100, "secrets")
-		c.forget()
+		c := newCrowd(t, reflector.GateOptions{}, atOnce(nil))
+		c.add(1000, "secrets")
 		c.mu.Lock()
 		c.content = "900001" // no stream delivers it
 		c.mu.Unlock()
-		before := goroutinesInBubble()
-		after(150 * time.Second)
-		ids := c.order()
-		slices.Sort(ids)
-		if !slices.Equal(ids, numbers(100)) {
-			t.Errorf("lists: got those of %v, want one of each of 100", ids)
-		}
-		if got := goroutinesInBubble() - before; got > 0 {
-			t.Errorf("goroutines: got %d more than before the verifications, want none", got)
-		}
-		after(2 * time.Minute)
+		after(3 * time.Minute)
 		for id, m := range c.members {
 			if got := m.Status(); failure.Of(got.LastError) != failure.Silent || !m.isCurrent() {
 				t.Fatalf("stream %d: got %+v, want it replaced", id, got)
@@ -108,8 +97,8 @@ func TestAwaitedEventsHoldUpNoVerification(t *testing.T) {
 	})
 }
 
-// Lists that hang are repeated after those that were not asked for yet: of 1,000 streams that have lost an event, those
-// that can be compared are replaced, though a tenth cannot.
+// Lists that hang hold up others for minutes only: of 1,000 streams that have lost an event, those that can be compared
+// are replaced, though a tenth cannot.
 func TestHangingListsHoldUpOtherStreamsForMinutesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const streams, bad = 1000, 100
@@ -120,7 +109,7 @@ func TestHangingListsHoldUpOtherStreamsForMinutesOnly(t *testing.T) {
 		c.content = "900001" // an event that no stream delivers
 		c.mu.Unlock()
 		c.serve(ids[:bad], hanging)
-		after(9 * time.Minute)
+		after(7 * time.Minute)
 		left := 0
 		for _, id := range ids[bad:] {
 			if m := c.members[id]; failure.Of(m.Status().LastError) != failure.Silent || !m.isCurrent() {
@@ -128,7 +117,7 @@ func TestHangingListsHoldUpOtherStreamsForMinutesOnly(t *testing.T) {
 			}
 		}
 		if left > 0 {
-			t.Errorf("after nine minutes: %d streams are not replaced, want none", left)
+			t.Errorf("after seven minutes: %d streams are not replaced, want none", left)
 		}
 	})
 }

@@ -3,7 +3,6 @@
 package reflector
 
 import (
-	"cmp"
 	"sync"
 	"time"
 
@@ -43,11 +42,8 @@ type attempt struct {
 	parked     bool          // no goroutine belongs to it
 	refreshed  bool          // the session was ended for a consistent read
 	restored   bool          // it was, because etcd was restored
-	verifying  bool          // the silent stream is being compared with a list
-	unanswered bool          // the last such list was not answered
-	unverified moment.Moment // when two such lists in a row had failed, and the stream was kept
-	awaited    moment.Moment // since when a list has shown a change that the stream has not delivered; 0 if it has shown none
 	readFor    uint64        // what the request covers
+	silence    course.Silence
 }
 
 // slowStore is how long the store may take with an answer. After that the attempt counts as one
@@ -196,7 +192,7 @@ func (p *progress) streamParked(counters *Counters) {
 func (p *progress) contact(version string, at moment.Moment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lastContact, p.current.awaited = max(p.lastContact, at), 0
+	p.lastContact = max(p.lastContact, at)
 	p.seen.Event(version)
 }
 
@@ -281,66 +277,29 @@ func (p *progress) refresh(reads *consistentReads, active bool) (end bool) {
 // the state.
 func (p *progress) isReadingLocked(active bool) bool { return active && !p.current.stored }
 
-// isSilent reports whether the stream has delivered nothing for so long that it must be
-// verified. No verification is under way, and no event is awaited after one.
-func (p *progress) isSilent(silentAfter time.Duration) bool {
+// isSilent reports whether the stream must be compared with a list.
+func (p *progress) isSilent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.isSilentLocked(silentAfter)
+	return p.current.stored && p.current.silence.Is(p.lastContact, moment.Now())
 }
 
-func (p *progress) isSilentLocked(silentAfter time.Duration) bool {
-	return p.current.stored && !p.current.verifying && p.current.awaited == 0 &&
-		min(p.lastContact.Since(), p.current.unverified.Since()) >= silentAfter
-}
-
-// isUnanswered reports whether the server has not answered the last verification.
-func (p *progress) isUnanswered() bool {
+// beginComparing is isSilent, and begins the comparison.
+func (p *progress) beginComparing() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.current.unanswered
+	return p.current.stored && p.current.silence.Begin(p.lastContact, moment.Now())
 }
 
-// beginVerifying is isSilent, and begins the verification of a silent stream.
-func (p *progress) beginVerifying(silentAfter time.Duration) bool {
+// endComparing takes the end of a comparison, as [course.Silence.End].
+func (p *progress) endComparing(works bool, fault course.Fault, listsFail, mayWatchList bool) (replace bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	silent := p.isSilentLocked(silentAfter)
-	p.current.verifying = p.current.verifying || silent
-	return silent
-}
-
-// endVerifying records the end of a verification, and whether the server has answered it. If it
-// repeatedly has not, verifications pause. endVerifying reports whether the state is confirmed.
-func (p *progress) endVerifying(answered, repeated bool) (confirmed bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.current.verifying, p.current.unanswered = false, !answered
-	if !answered && repeated {
-		p.current.unverified = moment.Now()
+	now := moment.Now()
+	if works {
+		p.lastContact = now
 	}
-	if confirmed = answered && p.current.awaited == 0; confirmed {
-		p.lastContact = moment.Now()
-	}
-	return confirmed
-}
-
-// awaitEvent records that a list shows a change that the stream has not delivered, unless
-// the stream has delivered something since its last contact before the list.
-func (p *progress) awaitEvent(lastContact moment.Moment) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.lastContact == lastContact {
-		p.current.awaited = moment.Now()
-	}
-}
-
-// hasLostEvent reports whether the stream has delivered nothing for so long after a list has
-// shown a change.
-func (p *progress) hasLostEvent(after time.Duration) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.current.awaited != 0 && p.current.awaited.Since() >= after
+	return p.current.silence.End(works, fault, listsFail, mayWatchList, now)
 }
 
 // version returns the highest version that was seen.
@@ -372,7 +331,7 @@ func (p *progress) status() Status {
 		Synced:          p.synced,
 		ResourceVersion: p.seen.Version(),
 		LastContact:     p.lastContact.Time(),
-		NotUpdatedSince: cmp.Or(p.notUpdated, p.current.awaited).Time(),
+		NotUpdatedSince: p.notUpdated.Time(),
 		ReadFor:         p.lastReadFor,
 	}
 	if f := p.failures; f != nil {

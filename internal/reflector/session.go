@@ -36,7 +36,7 @@ const (
 	initialEventsTimeout = 15 * time.Second
 	// watchTimeout bounds the wait for the answer to the watch that follows a list. Some proxies hold it
 	// back until the first event, which may be a bookmark.
-	watchTimeout = silentAfter
+	watchTimeout = 2 * time.Minute
 )
 
 var (

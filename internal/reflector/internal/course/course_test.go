@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // machine does. go test -rewrite writes what it does now.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		w := &world{verbs: newVerbWorld(course.NoGets), seen: map[string]*course.Seen{}}
+		w := &world{verbs: newVerbWorld(course.NoGets), seen: map[string]*course.Seen{}, silent: map[string]*silent{}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return w.step(t, d) })
 	})
 }
@@ -33,6 +33,9 @@ type world struct {
 
 	restores course.Restores
 	seen     map[string]*course.Seen
+
+	lists  course.Lists
+	silent map[string]*silent
 }
 
 // step does a line of input. It panics if that is wrong.
@@ -60,6 +63,9 @@ func (w *world) step(t *testing.T, d *datadriven.TestData) string {
 			d.Fatalf(t, "%v", err)
 		}
 		return text
+	}
+	if d.Cmd == "opens" || d.Cmd == "brings" || d.Cmd == "look" || d.Cmd == "list" {
+		return w.silence(d.Cmd, arg(0), d.CmdArgs[1:])
 	}
 	s := w.seen[arg(0)]
 	if s == nil {
