@@ -117,7 +117,7 @@ func (v *Verbs) Ended() {
 func (v *Verbs) got(now moment.Moment) {
 	r, l := v.resource, v.record()
 	if l.refused+l.failed+l.unlisted > 0 || r.allFail() && !v.knowsGets() {
-		if !r.learnGets(v.id, now) {
+		if !r.learnGets(now) {
 			l.gets.learn(now, lessonFirst, lessonLongest)
 		}
 	}

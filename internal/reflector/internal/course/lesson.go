@@ -57,9 +57,7 @@ type Resource struct {
 	works    bool     // a WatchList has worked
 	unlisted lesson   // lists fail, and WatchLists work
 	whole    lesson   // metadata cannot be read
-	read     bool     // a WatchList or a list has worked
 	gets     lesson   // WatchLists and lists fail, and GETs work
-	getsOf   uint64   // the selection that has learned that last, 0 if another verb has worked since
 	ungot    lesson   // GETs are refused
 	tryList  bool     // the last trial of another verb than GET was a list
 	streams  int      // that are open
@@ -96,17 +94,15 @@ func (r *Resource) learn(id uint64, now moment.Moment, first time.Duration) {
 	r.lists.learn(now, first, lessonLongest)
 }
 
-// learnGets takes the lesson of a selection that GETs work, and nothing else does. It reports whether it is one
-// of the resource: the selection then has none of its own, so that another verb which works for one soon is
-// used for all. It is none while others are well. Only a trial that has failed makes the lesson longer:
-// many attempts may be under way when it is learned.
-func (r *Resource) learnGets(id uint64, now moment.Moment) (learned bool) {
-	alone := r.getsOf == 0 || r.getsOf == id
-	r.getsOf = id
-	switch {
-	case r.othersAreWell(), alone && r.read && r.gets.lasts == 0:
+// learnGets takes the lesson that GETs work, and nothing else does. It reports whether it is one of the resource: the
+// selection then has none of its own, so that another verb which works for one soon is used for all. It is none while
+// others are well, or none but this one fails. Only a trial that has failed makes the lesson longer: many attempts may
+// be under way when it is learned.
+func (r *Resource) learnGets(now moment.Moment) (learned bool) {
+	if r.sick < 2 || r.othersAreWell() {
 		return false
-	case r.gets.lasts == 0 || r.gets.tried:
+	}
+	if r.gets.lasts == 0 || r.gets.tried {
 		r.gets.learn(now, getsFirst, lessonLongest)
 	}
 	return true
@@ -159,7 +155,7 @@ func (r *Resource) stored(verb Verb, now moment.Moment) {
 	case Metadata:
 		r.whole = lesson{}
 	}
-	r.read, r.gets, r.getsOf, r.throttle = true, lesson{}, 0, 0
+	r.gets, r.throttle = lesson{}, 0
 	if r.next == getTurn {
 		r.next = anyTurn
 	}
