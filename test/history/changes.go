@@ -80,12 +80,13 @@ func (o *object) mayBeLater(e Event, position int, writes bool) bool {
 // too.
 func (c *Checker) finishFollowerLocked(f *follower) {
 	for _, o := range c.objects {
-		if !c.writes || !c.quietForLocked(o, c.now) || c.now.Sub(later(f.began, o.last.at)) <= c.limits.Fresh {
+		d, due := c.dueLocked(o, c.now)
+		if !c.writes || !due || c.now.Sub(later(f.began, o.last.at)) <= d.fresh {
 			continue
 		}
 		c.report.Decided["S10"]++
 		y, w := f.yielded[o], o.at(o.newest)
-		since, bound := c.staleSinceLocked(o, y != nil && y.immutable, w.at)
+		since, bound := c.staleSinceLocked(d, y != nil && y.immutable, w.at)
 		switch {
 		case y == nil || !y.known:
 			c.violateLocked("S10", o.name, "Changes has yielded no state, and the newest is %v", w)

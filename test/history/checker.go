@@ -68,7 +68,7 @@ func (v Violation) String() string {
 }
 
 // Rules are those that a Checker decides: see the package documentation.
-var Rules = []string{"S1", "S2", "S3", "S4", "S5", "S6", "S7", "S10", "L1", "L2", "L3", "L4", "L5"}
+var Rules = []string{"S1", "S2", "S3", "S4", "S5", "S6", "S7", "S10", "L1", "L2", "L3", "L4", "L5", "L6"}
 
 // Report is what a Checker has found.
 type Report struct {
@@ -215,130 +215,6 @@ func begunLocked[T any](c *Checker, e Event) (begun T, ok bool) {
 	}
 	delete(c.calls, e.Call)
 	return begun, true
-}
-
-// faults are those under way, and when the others ended.
-type faults struct {
-	all      scope     // those that affect every object
-	outages  int       // those of them that are not partial
-	affected int       // objects that a fault of their own affects
-	wentOn   time.Time // when the last partial one ended: a server that was stopped handles what it was sent
-}
-
-// scope is what faults do to some objects.
-type scope struct {
-	active int       // faults that have not ended
-	over   time.Time // when all that the ended ones affected must be fresh
-	last   time.Time // when the last one began or ended
-}
-
-func (s *scope) begin(now time.Time) {
-	s.active++
-	s.last = now
-}
-
-func (s *scope) end(now time.Time, within time.Duration) {
-	s.active--
-	s.last = now
-	if over := now.Add(within); over.After(s.over) {
-		s.over = over
-	}
-}
-
-// fault is a fault that has begun.
-type fault struct {
-	objects []string
-	partial bool // of one of several API servers
-	within  time.Duration
-}
-
-// isOutage reports whether the fault affects all objects, however they are read.
-func (f *fault) isOutage() bool { return len(f.objects) == 0 && !f.partial }
-
-func (c *Checker) addFaultLocked(e Event) {
-	if e.Op == FaultBegan {
-		f := &fault{objects: e.Objects, partial: e.Partial}
-		if e.Within != nil {
-			f.within = e.Within.Duration
-		}
-		c.checkBeforeFaultLocked(f)
-		c.calls[e.Call] = f
-		if f.isOutage() {
-			c.faults.outages++
-		}
-		for _, s := range c.scopesLocked(f) {
-			if s.begin(c.now); s != &c.faults.all && s.active == 1 {
-				c.faults.affected++
-			}
-		}
-		return
-	}
-	if f, ok := begunLocked[*fault](c, e); ok {
-		if f.isOutage() {
-			c.faults.outages--
-		}
-		if f.partial {
-			c.faults.wentOn = c.now
-		}
-		for _, s := range c.scopesLocked(f) {
-			if s.end(c.now, f.within); s != &c.faults.all && s.active == 0 {
-				c.faults.affected--
-			}
-		}
-	}
-}
-
-// checkBeforeFaultLocked checks the attempts and Gets that a fault is about to affect: what they have waited for so far
-// is not its effect.
-func (c *Checker) checkBeforeFaultLocked(f *fault) {
-	affected := map[*object]bool{}
-	for _, name := range f.objects {
-		affected[c.objectLocked(name)] = true
-	}
-	for _, o := range c.objects {
-		if (affected[o] || len(affected) == 0) && o.certain > 0 {
-			c.checkAttemptLocked(o)
-		}
-	}
-	for _, begun := range c.calls {
-		if g, ok := begun.(*get); ok && g.throughout() && (affected[g.object] || len(affected) == 0) {
-			c.checkWaitLocked(g)
-		}
-	}
-}
-
-func (c *Checker) scopesLocked(f *fault) []*scope {
-	if len(f.objects) == 0 {
-		return []*scope{&c.faults.all}
-	}
-	var scopes []*scope
-	for _, name := range f.objects {
-		scopes = append(scopes, &c.objectLocked(name).faults)
-	}
-	return scopes
-}
-
-// quietSinceLocked returns since when no fault affects an object, and what faults delayed must have arrived. It returns
-// false while a fault affects it.
-func (c *Checker) quietSinceLocked(o *object) (time.Time, bool) {
-	return later(c.faults.all.over, o.faults.over), c.faults.all.active == 0 && o.faults.active == 0
-}
-
-// affectedSinceLocked reports whether a fault has affected an object at any time since.
-func (c *Checker) affectedSinceLocked(o *object, since time.Time) bool {
-	for _, s := range []*scope{&c.faults.all, &o.faults} {
-		if s.active > 0 || !s.last.Before(since) || s.over.After(since) {
-			return true
-		}
-	}
-	return false
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // timeOfDay is the layout of times in violations.

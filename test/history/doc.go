@@ -70,6 +70,12 @@
 //   - L2: no stream is open soon after the last reference was deleted ([Limits].Released).
 //   - L4: there is a request soon after the first reference to an object, whatever others fail at ([Limits].Attempt).
 //
+// One takes the place of L1 while a fault affects the object of which the recorder says that some verb works beside it
+// ([Recorder.VerbFault]), and no other fault does:
+//
+//   - L6: a Get returns no state that was replaced long before ([Works].Fresh), does not wait for long
+//     ([Works].Answered), and does not fail before its context ends if it has demands.
+//
 // A rule is decided each time that the checker could have found it broken. One that a run never decides says nothing
 // about the run: see [Report].Decided.
 //

@@ -41,7 +41,7 @@ const (
 	Foreign      Op = "foreign" // a request that no rule allows: Event.Text
 	Dialed       Op = "dialed"
 
-	FaultBegan Op = "faultBegan" // Event.Text is its name; Event.Objects and Event.Within
+	FaultBegan Op = "faultBegan" // Event.Text is its name; Event.Objects, Event.Within and Event.Works
 	FaultEnded Op = "faultEnded"
 )
 
@@ -81,8 +81,21 @@ type Event struct {
 	Partial bool     `json:"partial,omitempty"`
 	// Within is how soon after the end of a fault each object that it affects must be fresh.
 	Within *metav1.Duration `json:"within,omitempty"`
+	// Works is set if a verb works beside the fault by which each object that it affects can be read.
+	Works *Works `json:"works,omitempty"`
 	// Writes is set if the history has every write to the objects.
 	Writes bool `json:"writes,omitempty"`
+}
+
+// Works says what is promised of an object while a fault lasts beside which a verb works.
+type Works struct {
+	// Fresh is how soon each state must be known that is written meanwhile, and that of before at first.
+	Fresh metav1.Duration `json:"fresh"`
+	// Answered is how soon a Get that waits must be answered.
+	Answered metav1.Duration `json:"answered"`
+	// After is for how long what other faults have taught may hold: nothing is promised for so long after the end of
+	// one that has lasted.
+	After metav1.Duration `json:"after"`
 }
 
 // String returns the event as JSON.

@@ -4,6 +4,7 @@ package history_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -59,6 +60,10 @@ func eventsOf(b []byte) []history.Event {
 			e.Objects = []string{"secrets/default/x"}
 			e.Within = &metav1.Duration{Duration: time.Duration(b[4]) * time.Second}
 		}
+		if b[4]%5 < 2 {
+			e.Works = &history.Works{Fresh: metav1.Duration{Duration: time.Duration(b[4]%32) * time.Second}}
+			e.Works.Answered, e.Works.After = e.Works.Fresh, *cmp.Or(e.Within, &metav1.Duration{})
+		}
 		events = append(events, e)
 	}
 	return events
@@ -101,6 +106,7 @@ func FuzzLines(f *testing.F) {
 		"", "\n", "null\n", "{}\n", "[]\n", `{"op":"dialed"}` + "\n", run + `{"op":"endGet","call":18446744073709551615}` + "\n",
 		run + `{"time":"0001-01-01T00:00:00Z","op":"requested","object":"x","verb":"list","code":500}` + "\n",
 		run + `{"time":"2026-01-01T00:00:00Z","op":"faultBegan","within":"1e999s"}` + "\n", run + `{"op":"faultEnded","within":null` + "\n",
+		run + `{"time":"2026-01-01T00:00:00Z","op":"faultBegan","call":1,"works":{"fresh":"-3m","answered":"5s","after":"1h"}}` + "\n",
 		run + `{"time":"2026-01-01T00:00:01Z","op":"beginWrite","call":1,"object":"x","digest":"d"}` + "\n" +
 			`{"time":"2026-01-01T00:00:01Z","op":"endWrite","call":1,"object":"x","version":"5"}` + "\n",
 	} {

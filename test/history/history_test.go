@@ -24,6 +24,7 @@ func testCases() map[string]testCase {
 	all := maps.Clone(safetyCases)
 	maps.Copy(all, changesCases)
 	maps.Copy(all, livenessCases)
+	maps.Copy(all, verbCases)
 	return all
 }
 

@@ -251,14 +251,14 @@ var livenessCases = map[string]testCase{
 		if wrong {
 			y.request("list", 0)
 		}
-	}, "7 requests failed while one server fails"},
+	}, "7 requests failed while one server or verb fails"},
 	"too many dials while one server fails": {"L5", func(r *rig, wrong bool) {
 		r.PartialFault("one server", fresh)
 		time.Sleep(2 * fresh)
 		for range pick(wrong, 5, 4) {
 			r.Dial()
 		}
-	}, "5 connections were dialed while one server fails"},
+	}, "5 connections were dialed while one server or verb fails"},
 	"too many dials in an outage while one server fails": {"L5", func(r *rig, wrong bool) {
 		r.PartialFault("one server", fresh)
 		outage := r.Fault("refused", fresh)

@@ -92,13 +92,16 @@ func (c *Checker) endGetLocked(g *get, e Event) (newest bool) {
 	case NotRegistered:
 		c.expectLocked(!throughout, "S5", o, "Get returned %s while an owner referenced the object", e.Error)
 	case NotSynced:
+		if throughout && g.demanding && !e.Ended {
+			c.checkAnsweredLocked(g)
+		}
 		switch {
 		case !throughout || c.limits.Forgets || g.demanding:
 		case g.synced && o.synced:
 			c.expectLocked(false, "S2", o, "Get returned %s after it had returned a state", e.Error)
 		default:
-			c.expectLocked(!c.quietForLocked(o, g.began), "L1", o, "Get returned %s, and the object was referenced since %v",
-				e.Error, o.since.Format(timeOfDay))
+			d, due := c.dueLocked(o, g.began)
+			c.expectLocked(!due, d.rule, o, "Get returned %s, and the object was referenced since %v", e.Error, o.since.Format(timeOfDay))
 		}
 	default:
 		c.expectLocked(false, "S4", o, "Get returned an unexpected error: %s", e.Error)
@@ -123,11 +126,14 @@ func (o *object) knowableSince() time.Time {
 	return o.since
 }
 
-// quietForLocked reports whether no fault affects an object, and an owner has referenced it, for so long before a time
-// that its state must be known then.
-func (c *Checker) quietForLocked(o *object, at time.Time) bool {
-	quiet, ok := c.quietSinceLocked(o)
-	return c.limits.Fresh > 0 && ok && !quiet.After(at) && o.certain > 0 && at.Sub(o.knowableSince()) > c.limits.Fresh
+// dueLocked returns the duty of an object, and whether it has held, while an owner has referenced the object, for so
+// long before a time that the state must be known then.
+func (c *Checker) dueLocked(o *object, at time.Time) (d duty, due bool) {
+	d, ok := c.dutyLocked(o)
+	if !ok {
+		d.rule = "L1"
+	}
+	return d, ok && c.limits.Fresh > 0 && !d.quiet.After(at) && o.certain > 0 && at.Sub(o.knowableSince()) > d.fresh
 }
 
 // checkFreshLocked checks that a Get has returned what was written long before it began.
@@ -154,35 +160,46 @@ func (c *Checker) checkFreshLocked(g *get, position int, e Event) {
 	if position >= o.base { // it may be that of a later state that is the same
 		missedAt = o.firstAfter(position)
 	}
-	since, bound := c.staleSinceLocked(o, e.Immutable, missedAt)
-	if bound == 0 || !c.quietForLocked(o, g.began) {
+	d, due := c.dueLocked(o, g.began)
+	since, bound := c.staleSinceLocked(d, e.Immutable, missedAt)
+	if bound == 0 || !due {
 		return
 	}
 	late := g.began.Sub(since)
-	c.expectLocked(missedAt == 0 || late <= bound, "L1", o, "Get returned %s, and a later state was written %v before", e.result(), late)
+	c.expectLocked(missedAt == 0 || late <= bound, d.rule, o, "Get returned %s, and a later state was written %v before", e.result(), late)
 }
 
 // staleSinceLocked returns since when a reader has missed a write, and how long it may; with 0 that is not checked. The
 // next read of an immutable object is due for as long after a fault as after a write.
-func (c *Checker) staleSinceLocked(o *object, immutable bool, missedAt int64) (since time.Time, bound time.Duration) {
+func (c *Checker) staleSinceLocked(d duty, immutable bool, missedAt int64) (since time.Time, bound time.Duration) {
 	since = time.Unix(0, missedAt)
-	if !immutable {
-		return since, c.limits.Fresh
+	switch {
+	case !immutable:
+		return since, d.fresh
+	case c.limits.ImmutableFresh == 0:
+		return since, 0
 	}
-	quiet, _ := c.quietSinceLocked(o)
-	return later(since, quiet), c.limits.ImmutableFresh
+	return later(since, d.quiet), c.limits.ImmutableFresh + d.rechecks
 }
 
-// checkWaitLocked checks that a Get did not wait for long while no fault affected the object. Owners that come later
-// do not make it wait longer.
+// checkWaitLocked checks that a Get did not wait for long while no fault affected the object, or while a verb worked.
+// Owners that come later do not make it wait longer.
 func (c *Checker) checkWaitLocked(g *get) {
 	o := g.object
-	quiet, ok := c.quietSinceLocked(o)
+	d, ok := c.dutyLocked(o)
 	if c.limits.Fresh == 0 || !ok || o.certain == 0 {
 		return
 	}
-	waited := c.now.Sub(later(later(g.began, quiet), o.since))
-	c.expectLocked(waited <= c.limits.Fresh, "L1", o, "Get has waited %v, want at most %v", waited, c.limits.Fresh)
+	waited := c.now.Sub(later(later(g.began, d.from), o.since))
+	c.expectLocked(waited <= d.answered, d.rule, o, "Get has waited %v, want at most %v", waited, d.answered)
+}
+
+// checkAnsweredLocked is called for a Get with demands that has failed before its context ended. Without a fault the test
+// knows whether it may.
+func (c *Checker) checkAnsweredLocked(g *get) {
+	if d, ok := c.dutyLocked(g.object); ok && d.rule == "L6" {
+		c.expectLocked(d.from.After(g.began), "L6", g.object, "Get failed before its context ended, and a verb works")
+	}
 }
 
 // checkReleasedGetLocked checks that a Get did not wait for an object after its last reference was deleted.

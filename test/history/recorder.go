@@ -99,7 +99,13 @@ func (r *Recorder) call(begin Event, end Op) Call {
 // Fault reports that a fault begins, which affects the given objects, or all if there are none. The caller calls End
 // when the fault has ended. From then on each object that it affected must be fresh again within a time.
 func (r *Recorder) Fault(name string, within time.Duration, objects ...Object) Call {
-	e := Event{Op: FaultBegan, Text: name, Within: &metav1.Duration{Duration: within}}
+	return r.VerbFault(name, within, nil, objects...)
+}
+
+// VerbFault is Fault for a fault beside which some verb works. Then the rules of time go on, with the bounds of works.
+// They pause if it is nil.
+func (r *Recorder) VerbFault(name string, within time.Duration, works *Works, objects ...Object) Call {
+	e := Event{Op: FaultBegan, Text: name, Within: &metav1.Duration{Duration: within}, Works: works}
 	for _, o := range objects {
 		e.Objects = append(e.Objects, o.name)
 	}

@@ -70,9 +70,9 @@ func (c *Checker) countFailureLocked(o *object) {
 func (c *Checker) outageLimitLocked(outage, partial int) (limit int, when string) {
 	limit, when = outage, "in an outage"
 	if c.faults.outages == 0 {
-		limit, when = partial, "while one server fails"
+		limit, when = partial, "while one server or verb fails"
 	}
-	if limit == 0 || c.faults.all.active == 0 || c.now.Sub(c.faults.all.last) < outageSettled {
+	if limit == 0 || len(c.faults.all.active) == 0 || c.now.Sub(c.faults.all.last) < outageSettled {
 		return 0, when
 	}
 	return limit + c.limits.ObjectFailures*(c.faults.affected+c.unserved+c.newOwners.count(c.now)), when

@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 		stdout, stderr string
 	}{
 		"right":         {[]string{"-"}, recorded("1", "2"), 0, "7 events, 2 states checked, 0 violations", ""},
-		"decided":       {[]string{"-"}, recorded("1", "2"), 0, "\ndecided: S1 2 times, S2 2 times\nnever decided: S3, S4, S5, S6, S7, S10, L1, L2, L3, L4, L5\n", ""},
+		"decided":       {[]string{"-"}, recorded("1", "2"), 0, "\ndecided: S1 2 times, S2 2 times\nnever decided: S3, S4, S5, S6, S7, S10, L1, L2, L3, L4, L5, L6\n", ""},
 		"empty":         {[]string{"-"}, "", 2, "", "check: line 1 of the history is missing: the file is empty"},
 		"right file":    {[]string{file}, "", 0, "0 violations", ""},
 		"wrong":         {[]string{"-"}, recorded("2", "1"), 1, "event 7, ", ""},
