@@ -37,6 +37,9 @@ type Fault struct {
 	Inject func(w *World, target Target) (heal func())
 }
 
+// OfVerbs reports whether some verbs fail, and another one may work as long as the fault lasts.
+func (f Fault) OfVerbs() bool { return verbFaults[f.Name].fails != 0 }
+
 // Target is what a fault affects.
 type Target struct {
 	world   *World
@@ -44,10 +47,14 @@ type Target struct {
 	kind    int
 	server  int
 	objects []*Object
+	verbs   verbs // 0: all
 }
 
 // Has reports whether a request is for what the fault affects.
 func (t Target) Has(request apiserver.Request) bool {
+	if t.verbs != 0 && t.verbs&verbOf(request) == 0 {
+		return false
+	}
 	switch t.scope {
 	case OfObjects:
 		return slices.Contains(t.objects, t.world.object(request))
@@ -90,7 +97,7 @@ type activeFault struct {
 
 	target   Target
 	heal     func() // nil if the fault was over at once
-	recorded history.Call
+	recorded []history.Call
 }
 
 // faultWeights are how often faults are drawn that need more schedules than others. The others have 1.
@@ -135,7 +142,6 @@ func (w *World) inject(f Fault, args []int) {
 		o.forgetRetryAfter()
 	}
 	t := Target{world: w, scope: f.Scope}
-	var affected []history.Object
 	switch f.Scope {
 	case OfKind:
 		t.kind = Step{Args: args}.arg(0) % len(w.kinds)
@@ -151,22 +157,38 @@ func (w *World) inject(f Fault, args []int) {
 	case OfOneServer:
 		t.server = Step{Args: args}.arg(0) % servers
 	}
-	if f.Scope == OfKind || f.Scope == OfObjects {
-		for _, o := range t.Objects() {
-			affected = append(affected, o.Object)
-		}
-	}
-	active := &activeFault{Fault: f, target: t}
-	if f.Scope == OfOneServer {
-		active.recorded = w.recorder.PartialFault(f.Name, f.Within)
-	} else {
-		active.recorded = w.recorder.Fault(f.Name, f.Within, affected...)
-	}
+	active := &activeFault{Fault: f, target: t, recorded: w.record(f, t)}
 	if active.heal = f.Inject(w, t); active.heal == nil {
 		w.end(active)
 		return
 	}
 	w.faults = append(w.faults, active)
+}
+
+// record records the begin of a fault.
+func (w *World) record(f Fault, t Target) []history.Call {
+	switch f.Scope {
+	case OfOneServer:
+		return []history.Call{w.recorder.PartialFault(f.Name, f.Within)}
+	case OfServer, OfKind, OfObjects:
+	}
+	var affected []history.Object
+	if f.Scope != OfServer {
+		affected = recordedOf(t.Objects())
+	}
+	works, unread := w.works(f, t)
+	calls := []history.Call{w.recorder.VerbFault(f.Name, f.Within, works, affected...)}
+	if len(unread) > 0 {
+		calls = append(calls, w.recorder.Fault(f.Name, f.Within, recordedOf(unread)...))
+	}
+	return calls
+}
+
+func recordedOf(objects []*Object) (recorded []history.Object) {
+	for _, o := range objects {
+		recorded = append(recorded, o.Object)
+	}
+	return recorded
 }
 
 // heal ends a fault.
@@ -181,7 +203,9 @@ func (w *World) heal(i int) {
 
 // end records the end of a fault.
 func (w *World) end(f *activeFault) {
-	f.recorded.End()
+	for _, call := range f.recorded {
+		call.End()
+	}
 	quiet := time.Now().Add(f.Within)
 	if quiet.After(w.quietFrom) {
 		w.quietFrom = quiet
