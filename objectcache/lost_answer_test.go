@@ -141,3 +141,28 @@ func TestSlowServerGetsItsTime(t *testing.T) {
 		})
 	}
 }
+
+// The same holds for a Get that demands a read of an object with an open stream, where WatchLists hang and lists work.
+func TestLostAnswerToADemandIsAskedForAgain(t *testing.T) {
+	for name, demands := range map[string]objectcache.GetOptions{"live": {Live: true}, "not staler": {MaxStaleness: time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.create("tls")
+				r.AddReference(namespace, "tls", "pod-1")
+				r.mustGet("tls")
+				time.Sleep(10 * time.Second)
+				r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+					if request.Query.Get("sendInitialEvents") != "" {
+						<-ctx.Done()
+					}
+					return nil
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second)
+				defer cancel()
+				if _, err := r.GetWithOptions(ctx, namespace, "tls", demands); err != nil {
+					t.Errorf("got %v, want the object", err)
+				}
+			})
+		})
+	}
+}

@@ -242,16 +242,20 @@ func (s *WatchStore[T]) failure(g *waiter[T], t *checkResult[T]) error {
 // stream only if g demands a read, or the reflector itself has heard nothing since
 // NotBefore: a later contact wakes the Get in a moment.
 func (s *WatchStore[T]) requestRead(g *waiter[T], t *checkResult[T]) {
-	w, status := t.watch, &t.facts.Attempts
-	if g.try && !t.facts.Synced && status.Failures == 0 {
+	if g.try && !t.facts.Synced && t.facts.Attempts.Failures == 0 {
 		return // its first attempt is in line, and no caller waits for it
 	}
-	tooOld := status.LastContact.Before(t.demand.NotBefore) && !t.facts.Immutable
-	if t.facts.Synced && (tooOld || g.read > 0 && !t.demand.ReadDone(&t.facts)) {
-		w.reflector.Refresh()
+	if g.wantsRead(t) {
+		t.watch.reflector.Refresh()
 		return
 	}
-	w.reflector.Expedite()
+	t.watch.reflector.Expedite()
+}
+
+// wantsRead reports whether an open stream does not give g what it waits for.
+func (g *waiter[T]) wantsRead(t *checkResult[T]) bool {
+	tooOld := t.facts.Attempts.LastContact.Before(t.demand.NotBefore) && !t.facts.Immutable
+	return t.facts.Synced && (tooOld || g.read > 0 && !t.demand.ReadDone(&t.facts))
 }
 
 // checkAfter returns after how long g has to check again if it is not woken, which is after
@@ -262,14 +266,15 @@ func (s *WatchStore[T]) checkAfter(g *waiter[T], t *checkResult[T]) time.Duratio
 		after = engine.Sooner(after, max(0, time.Until(g.began.Add(eventGrace))))
 	}
 	after = engine.Sooner(after, s.readPause(g, t.watch))
-	return engine.Sooner(after, giveUpAfter(t.watch.status()))
+	return engine.Sooner(after, giveUpAfter(t.watch.status(), g.wantsRead(t)))
 }
 
 // giveUpAfter returns after how long requestRead may have to give up an attempt that the
-// server does not answer. Negative means never: the stream is open.
-func giveUpAfter(status reflector.Status) time.Duration {
+// server does not answer. Negative means never: the stream is open, and no read is about to
+// take its place.
+func giveUpAfter(status reflector.Status, wantsRead bool) time.Duration {
 	switch {
-	case status.Streaming:
+	case status.Streaming && !wantsRead:
 		return -1
 	case status.GiveUpAt.IsZero(): // no Get is woken when an attempt begins
 		return giveUpCheck
