@@ -170,11 +170,12 @@ const (
 	streamsPerConnection = 100
 )
 
-// limits returns those that are checked of the history.
+// limits returns those that are checked of the history. An attempt that a Get waits for follows the last one after 1.1 s at
+// the earliest, and may send three requests: a WatchList, a list and a GET.
 func (s *settings) limits() history.Limits {
 	limits := history.Limits{
 		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: s.attemptBound(), Released: releasedBound, Streams: 2,
-		ObjectRequests: 32, ObjectFailures: 26, OutageFailures: 60, OutageDials: 25,
+		ObjectRequests: 32, ObjectFailures: 30, OutageFailures: 60, OutageDials: 25,
 		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0 || s.ttl > 0,
 	}
 	if s.direct { // nothing is kept, so a reference changes nothing, and a Get may fail
