@@ -77,7 +77,7 @@
 //
 // # Checks
 //
-// Package history checks what Gets and ranges over Changes return against the writes: S1 to S4, S10 and L1 of its
+// Package history checks what Gets and ranges over Changes return against the writes: S1 to S4, S10, L1 and L6 of its
 // documentation, and the requests of the managers: S6, S7, L3 to L5. An object that a Get has returned does not change
 // later, and Gets of one state return the same object (S9). This package compares the managers with a
 // sequential model: their keys are those that owners reference (S5), the phase of an object is what a TryGet returns
@@ -97,6 +97,13 @@
 //	go test -run 'TestMatrix$' ./test/model -model.faults=rollback,black-hole -model.seed=4871
 //
 // An unknown name, such as -model.faults=help, is an error that lists the names.
+//
+// Faults of verbs make a WatchList, a watch after a list, a list or a GET fail, or all beside one that reads: only-gets,
+// only-lists and only-watches. Each is in the catalog in each way, such as list-500 and only-gets-hang, and lasts while
+// the other verbs work. Then the rules of time go on, with the bounds of docs/promises.md: L6. They pause for a kind
+// whose subject cannot use what works: a dynamic client has no GETs, and a TTLStore and a DirectStore have nothing
+// else. They also pause beside other faults, for ten minutes after these, and for an hour if only GETs work, because
+// what other faults have taught may hold as long; and for [Options].NewSubjects. TestVerbs lets each last for long.
 //
 // # Subjects
 //
