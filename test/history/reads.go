@@ -194,8 +194,8 @@ func (c *Checker) checkWaitLocked(g *get) {
 	c.expectLocked(waited <= d.answered, d.rule, o, "Get has waited %v, want at most %v", waited, d.answered)
 }
 
-// checkAnsweredLocked is called for a Get with demands that has failed before its context ended. Without a fault the test
-// knows whether it may.
+// checkAnsweredLocked is called for a Get with demands that has failed before its context ended. Without a fault the
+// test knows whether it may.
 func (c *Checker) checkAnsweredLocked(g *get) {
 	if d, ok := c.dutyLocked(g.object); ok && d.rule == "L6" {
 		c.expectLocked(d.from.After(g.began), "L6", g.object, "Get failed before its context ended, and a verb works")

@@ -105,8 +105,8 @@ const (
 	taughtFor, taughtNoGets = 10 * time.Minute, time.Hour + time.Minute
 )
 
-// works returns what is promised while a fault lasts, and the affected objects that no verb reads meanwhile. Of subjects
-// that are not those of this library nothing is known.
+// works returns what is promised while a fault lasts, and the affected objects that no verb reads meanwhile. Of
+// subjects that are not those of this library nothing is known.
 func (w *World) works(f Fault, t Target) (works *history.Works, unread []*Object) {
 	of, ok := verbFaults[f.Name]
 	if !ok || w.options.NewSubjects != nil {

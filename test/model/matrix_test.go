@@ -81,7 +81,8 @@ func TestFaultsNamed(t *testing.T) {
 	}
 }
 
-// Each fault by itself, and pairs of faults, break no promise. Without -model.runs there is a sample of the faults of verbs.
+// Each fault by itself, and pairs of faults, break no promise. Without -model.runs there is a sample of the faults of
+// verbs.
 func TestMatrix(t *testing.T) {
 	testmain.Long(t)
 	faults, err := faultsNamed(*only)

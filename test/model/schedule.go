@@ -170,8 +170,8 @@ const (
 	streamsPerConnection = 100
 )
 
-// limits returns those that are checked of the history. An attempt that a Get waits for follows the last one after 1.1 s at
-// the earliest, and may send three requests: a WatchList, a list and a GET.
+// limits returns those that are checked of the history. An attempt that a Get waits for follows the last one after
+// 1.1 s at the earliest, and may send three requests: a WatchList, a list and a GET.
 func (s *settings) limits() history.Limits {
 	limits := history.Limits{
 		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: s.attemptBound(), Released: releasedBound, Streams: 2,

@@ -11,7 +11,8 @@ import (
 )
 
 // lasting lets a fault of verbs last until each bound of L6 is over: for objects that were known, for new ones, and for
-// Gets that wait. Then time passes in which other verbs are tried again: half an hour, and with -model.runs another one.
+// Gets that wait. Then time passes in which other verbs are tried again: half an hour, and with -model.runs another
+// one.
 const lasting = `
 %s
 put 0
@@ -64,8 +65,8 @@ try 1
 try 2
 `
 
-// Beside each fault of verbs that leaves one, all is fresh and each Get is answered, as long as the fault lasts: L6. With
-// -model.runs the server is also one without WatchList.
+// Beside each fault of verbs that leaves one, all is fresh and each Get is answered, as long as the fault lasts: L6.
+// With -model.runs the server is also one without WatchList.
 func TestVerbs(t *testing.T) {
 	testmain.Long(t)
 	allSettings, more := []string{"with rest-widgets"}, ""
