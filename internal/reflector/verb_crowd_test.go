@@ -23,7 +23,7 @@ type largeSource struct {
 	metadata verbFault
 }
 
-func (s largeSource) IsLarge() bool { return true }
+func (s largeSource) Mark() uint64 { return 1 }
 
 func (s largeSource) Compare(ctx context.Context, _ metav1.ListOptions) (runtime.Object, bool, error) {
 	if err := s.ask(ctx, s.metadata); err != nil {

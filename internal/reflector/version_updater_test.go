@@ -41,7 +41,7 @@ func (s *versionedSlot) UpdateResourceVersion(version string) {
 // resumable is a source of a large object that is the one delivered last.
 type resumable struct{ *fakeSource }
 
-func (resumable) IsLarge() bool { return true }
+func (resumable) Mark() uint64 { return 1 }
 
 func (resumable) Compare(context.Context, metav1.ListOptions) (runtime.Object, bool, error) {
 	held := metav1.PartialObjectMetadata{ObjectMeta: secret("8").ObjectMeta}

@@ -51,13 +51,15 @@ func (s *acceptedSource[T]) List(ctx context.Context, options metav1.ListOptions
 	return list, nil
 }
 
-// IsLarge implements [listwatch.Resumable].
-func (s *acceptedSource[T]) IsLarge() bool {
-	source, ok := s.Source.(listwatch.Resumable)
-	return ok && source.IsLarge()
+// Mark implements [listwatch.Resumable].
+func (s *acceptedSource[T]) Mark() uint64 {
+	if source, ok := s.Source.(listwatch.Resumable); ok {
+		return source.Mark()
+	}
+	return 0
 }
 
-// Compare implements [listwatch.Resumable]. It is called if IsLarge.
+// Compare implements [listwatch.Resumable]. It is called if there is a mark.
 func (s *acceptedSource[T]) Compare(ctx context.Context, options metav1.ListOptions) (list runtime.Object, same bool, err error) {
 	if source, ok := s.Source.(listwatch.Resumable); ok {
 		return source.Compare(ctx, options)

@@ -13,9 +13,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/refwatch/refwatch/objectcache"
 	"github.com/refwatch/refwatch/objectcache/resource"
@@ -108,6 +110,14 @@ func TestChangedObject(t *testing.T) {
 	store, stop := runStore(t, server, &trace)
 	defer stop()
 	store.AddReference("default", "tls", "pod")
+	// The object of a GET beside the first read is compared with that of the stream.
+	err := wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
+		status, _ := store.Status("default", "tls")
+		return status.Stream == objectcache.StreamNamed && status.Synced, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		secret, err := store.Get(t.Context(), "default", "tls")
 		if err != nil {

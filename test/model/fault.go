@@ -138,7 +138,6 @@ func (w *World) inject(f Fault, args []int) {
 	f.Within += w.options.Recovery
 	w.alone.Store(w.isQuiet())
 	w.begun.Add(1)
-	w.begunAt.Store(time.Now().UnixNano())
 	for _, o := range w.objects {
 		o.forgetRetryAfter()
 	}

@@ -135,15 +135,10 @@ func (o *Object) forgetRetryAfter() {
 	}
 }
 
-// getsAfter is for how long other verbs are throttled until GETs take their place.
-const getsAfter = 30 * time.Second
-
-// checkRetryAfter checks that a request honors the last Retry-After: L3. A GET that takes the place of a request which
-// has been throttled for long follows it at once.
+// checkRetryAfter checks that a request honors the last Retry-After: L3.
 func (w *World) checkRetryAfter(request apiserver.Request) {
 	o := w.object(request)
-	inPlace := request.Verb == "get" && w.settings.ttl == 0 && time.Now().UnixNano()-w.begunAt.Load() >= int64(getsAfter)
-	if o == nil || inPlace {
+	if o == nil {
 		return
 	}
 	o.mu.Lock()

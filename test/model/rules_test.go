@@ -193,6 +193,16 @@ var rules = map[string]string{
 			delete 0
 			register 1 3
 			unregister 0`,
+	"a large object is read after a restore that keeps its streams and its version: L1": `
+			with rest-widgets
+			populate
+			sleep 5000
+			backup
+			put 5
+			inject rollback-keeps-streams 0
+			sleep 130000
+			put 5
+			sleep 130000`,
 	"a DirectStore reads for each Get, also before the end of a Retry-After: L3": `
 			with direct
 			inject throttled-streams-closed

@@ -88,7 +88,6 @@ type World struct {
 
 	faults    []*activeFault
 	begun     atomic.Int64 // faults so far
-	begunAt   atomic.Int64 // when the newest one began, in nanoseconds
 	quietFrom time.Time    // when all must be fresh again after the faults so far
 	followers []*follower
 	calls     sync.WaitGroup // Gets under way

@@ -61,8 +61,8 @@ type Resource struct {
 	ungot    lesson   // GETs are refused
 	tryList  bool     // the last trial of another verb than GET was a list
 	streams  int      // that are open
-	sick     int      // selections whose last WatchList or list hung, or the last two have failed
-	hung     bool     // the last WatchList or list that failed had no answer
+	sick     int      // selections: see Verbs.sick
+	slow     bool     // the last WatchList or list that failed was not answered, or throttled
 	throttle throttle // of any WatchList or list
 	next     turn     // of the next attempt of any selection that has no turn of its own
 	failed   [VerbCount]count
@@ -131,7 +131,7 @@ func (r *Resource) othersAreWell() bool { return r.streams > 0 && r.sick <= 2*r.
 // others are well. Then a selection need not wait for its own. What fails at once is soon known of each, and when all
 // connections break, those that are well must not be taken for those that are not.
 func (r *Resource) allFail() bool {
-	return r.hung && !r.othersAreWell() && r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n >= failedEveryOfAll
+	return r.slow && !r.othersAreWell() && r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n >= failedEveryOfAll
 }
 
 // stored takes that a verb has worked.

@@ -15,13 +15,15 @@ import (
 //   - A verb that fails gives the next attempt to another one: one that hangs at once, one that fails
 //     otherwise after the second time, and one that is refused to the caller after the third, because
 //     the Node authorizer refuses what it does not know yet. A GET follows where both a WatchList and a
-//     list have failed. So the sixth attempt at the latest reads the state, whatever fails.
+//     list have failed: in the same attempt, unless it would have no time left, or the server asks
+//     for a pause (429). So the sixth attempt at the latest reads the state, whatever fails, and the
+//     seventh where requests are throttled.
 //   - What works where another verb does not is a lesson: it is used for a minute, and then twice as
 //     long each time, up to an hour. When that is over, one attempt tries the other verb again.
 //
 // A selection learns for itself. Two selections, of which the second one knows no better, learn for
 // their resource; one does, if the verb has worked for nobody. Then one selection at a time tries.
-// Of GETs nobody learns for the resource while others have streams.
+// Of GETs nobody learns for the resource while most others have streams.
 
 // Verb is a way to read the state and the changes after it.
 type Verb uint8
@@ -192,7 +194,8 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 		return verb, false
 	}
 	l.next, l.last, l.cause = anyTurn, verb, cause
-	v.resource.hung = fault == Hung
+	slow := fault == Hung || fault == Throttled // others cannot all find out for themselves
+	v.resource.slow = slow
 	if fault == Throttled {
 		l.throttle.begin(now)
 		v.resource.throttle.begin(now)
@@ -202,13 +205,13 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 	} else {
 		other, goOn = WatchList, v.listFailed(l, fault, once)
 	}
-	if !v.sick && (fault == Hung || l.failed+l.refused+l.unlisted > 1) {
+	if !v.sick && (slow || l.failed+l.refused+l.unlisted > 1) {
 		v.sick = true
 		v.resource.sick++
 	}
 	if v.allFail(l) && v.mayGet(now) {
 		l.next = getTurn
-		return Get, fault != Hung
+		return Get, !slow
 	}
 	return other, goOn
 }

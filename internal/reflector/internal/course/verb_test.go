@@ -118,7 +118,7 @@ func (w *verbs) of(name string) *course.Verbs {
 }
 
 // The worst that may become of an object, if one verb works and the others fail in any way, for it or for all: the
-// state is read by the sixth attempt, and then is never older than this, if nobody waits.
+// state is read by the sixth attempt (the seventh where one is throttled), and then is never older than this, if nobody waits.
 const (
 	longestStale   = 3 * time.Minute
 	mostRequests   = 400 // an hour
@@ -196,7 +196,11 @@ func live(w *verbs, v *course.Verbs, a answers, large, once bool, others string,
 		if got.stored {
 			fresh, attempts = w.now, 0
 		}
-		if most := attemptsAtMost; attempts > most && (v.Polled() != nil || !a.throttled() || attempts > most+throttledAttempts) {
+		most := attemptsAtMost
+		if a.throttled() {
+			most++ // the Retry-After goes first
+		}
+		if attempts > most && (v.Polled() != nil || !a.throttled() || attempts > most+throttledAttempts) {
 			return fmt.Errorf("%d attempts in a row without the state; the last one: %v", attempts, got.requests)
 		}
 		if got.streams {
