@@ -49,6 +49,9 @@ func (w *world) step(t *testing.T, d *datadriven.TestData) string {
 		w.now = w.now.Add(passed)
 		return ""
 	}
+	if d.Cmd == "table" {
+		return verbTable()
+	}
 	if d.Cmd == "gets" { // another world
 		w.verbs = newVerbWorld(course.AlsoGets)
 		return ""

@@ -118,7 +118,8 @@ func (w *verbs) of(name string) *course.Verbs {
 }
 
 // The worst that may become of an object, if one verb works and the others fail in any way, for it or for all: the
-// state is read by the sixth attempt (the seventh where one is throttled), and then is never older than this, if nobody waits.
+// state is read by the sixth attempt (the seventh where one is throttled), and then is never older than this, if nobody
+// waits.
 const (
 	longestStale   = 3 * time.Minute
 	mostRequests   = 400 // an hour
@@ -148,7 +149,7 @@ func TestVerbsOfEachFault(t *testing.T) {
 					}
 					cells++
 					w := newVerbWorld(gets)
-					if err := live(w, w.of("a"), a, large, kind == "once", others, random); err != nil {
+					if _, err := live(w, w.of("a"), a, large, kind == "once", others, random); err != nil {
 						t.Errorf("%s, %s, gets %d, %+v: %v", kind, others, gets, a, err)
 					}
 				}
@@ -171,8 +172,15 @@ func products() iter.Seq[answers] {
 	}
 }
 
+// lived is what has become of an object for some hours.
+type lived struct {
+	stale    time.Duration // how old the state was at most
+	requests float64       // an hour
+	last     attempted
+}
+
 // live makes attempts for some hours: first all is well, then not.
-func live(w *verbs, v *course.Verbs, a answers, large, once bool, others string, random *rand.Rand) error {
+func live(w *verbs, v *course.Verbs, a answers, large, once bool, others string, random *rand.Rand) (l lived, err error) {
 	attempt(v, well, large, once, w.now)
 	if others == "after a lesson" { // of a day before: WatchLists failed, and lists worked
 		for _, name := range []string{"a", "b", "a", "b", "a", "b"} {
@@ -190,6 +198,7 @@ func live(w *verbs, v *course.Verbs, a answers, large, once bool, others string,
 			attempt(w.of("b"), a, large, once, w.now)
 		}
 		got := attempt(v, a, large, once, w.now)
+		l.last = got
 		requests += len(got.requests)
 		attempts++
 		w.now = w.now.Add(got.took)
@@ -201,7 +210,7 @@ func live(w *verbs, v *course.Verbs, a answers, large, once bool, others string,
 			most++ // the Retry-After goes first
 		}
 		if attempts > most && (v.Polled() != nil || !a.throttled() || attempts > most+throttledAttempts) {
-			return fmt.Errorf("%d attempts in a row without the state; the last one: %v", attempts, got.requests)
+			return l, fmt.Errorf("%d attempts in a row without the state; the last one: %v", attempts, got.requests)
 		}
 		if got.streams {
 			streamed = w.now
@@ -217,17 +226,17 @@ func live(w *verbs, v *course.Verbs, a answers, large, once bool, others string,
 			}
 			w.now = w.now.Add(pause/2 + time.Duration(random.Int64N(int64(pause/2))))
 		}
-		if stale := w.now.Sub(fresh); stale > longestStale {
-			return fmt.Errorf("the state is %v old; the last attempt: %v", stale, got.requests)
+		if l.stale = max(l.stale, w.now.Sub(fresh)); l.stale > longestStale {
+			return l, fmt.Errorf("the state is %v old; the last attempt: %v", l.stale, got.requests)
 		}
 	}
 	if a.watchList == "well" && !once && w.now.Sub(streamed) > 2*time.Hour {
-		return errors.New("no stream for two hours, although WatchLists work")
+		return l, errors.New("no stream for two hours, although WatchLists work")
 	}
-	if hours := w.now.Sub(began).Hours(); float64(requests)/hours > mostRequests {
-		return fmt.Errorf("%.0f requests an hour", float64(requests)/hours)
+	if l.requests = float64(requests) / w.now.Sub(began).Hours(); l.requests > mostRequests {
+		return l, fmt.Errorf("%.0f requests an hour", l.requests)
 	}
-	return nil
+	return l, nil
 }
 
 // step does a line of a script about verbs: "attempt NAME [large] [once] VERB=FAULT ...".
