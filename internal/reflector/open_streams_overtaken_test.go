@@ -66,8 +66,8 @@ func (s restored) Compare(ctx context.Context, options metav1.ListOptions) (runt
 	return resumable{s.fakeSource}.Compare(ctx, options)
 }
 
-// After a restore of etcd a large object may have other content under its version. The list beside a silent stream shows
-// that, and the object is read.
+// After a restore of etcd a large object may have other content under its version. The list beside a silent stream
+// shows that, and the object is read.
 func TestSilentStreamOfARestoredLargeObject(t *testing.T) {
 	blockStreams(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -100,10 +100,11 @@
 //
 // Faults of verbs make a WatchList, a watch after a list, a list or a GET fail, or all beside one that reads:
 // only-gets, only-lists and only-watches. Each is in the catalog in each way, such as list-500 and only-gets-hang, and
-// lasts while the other verbs work. Then the rules of time go on, with the bounds of docs/promises.md: L6. They pause for a kind
-// whose subject cannot use what works: a dynamic client has no GETs, and a TTLStore and a DirectStore have nothing
-// else. They also pause beside other faults, for ten minutes after these, and for an hour if only GETs work, because
-// what other faults have taught may hold as long; and for [Options].NewSubjects. TestVerbs lets each last for long.
+// lasts while the other verbs work. Then the rules of time go on, with the bounds of docs/promises.md: L6. They pause
+// for a kind whose subject cannot use what works: a dynamic client has no GETs, and a TTLStore and a DirectStore have
+// nothing else. They also pause beside other faults, for ten minutes after these, and for an hour if only GETs work,
+// because what other faults have taught may hold as long; and for [Options].NewSubjects. TestVerbs lets each last for
+// long.
 //
 // # Subjects
 //
