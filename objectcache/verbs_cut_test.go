@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -21,7 +22,7 @@ import (
 // streams again.
 func TestHealthyObjectsWhoseConnectionsBreak(t *testing.T) {
 	testmain.Long(t)
-	for _, fault := range []string{"500", "hangs"} {
+	for _, fault := range []string{"429", "500", "hangs"} {
 		for _, n := range []int{10, 100} {
 			if n > 10 && testmain.Race {
 				continue // it takes long
@@ -60,4 +61,61 @@ func TestHealthyObjectsWhoseConnectionsBreak(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Objects whose lists and watches are throttled for good are polled by GETs, also if many others of the resource keep
+// the streams that they have.
+func TestThrottledObjectsBesideOpenStreams(t *testing.T) {
+	testmain.Long(t)
+	for _, test := range []struct{ kept, cut int }{{30, 20}, {160, 100}, {160, 300}} {
+		t.Run(fmt.Sprintf("%d kept, %d cut", test.kept, test.cut), func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.known("kept", test.kept)
+				names := r.known("cut", test.cut)
+				r.failVerbs("429", "429", all)
+				r.server.CloseStreams(func(request apiserver.Request) bool { return strings.HasPrefix(request.Name, "cut") })
+				for _, name := range names {
+					r.update(name, "new")
+				}
+				r.freshWithin(5*time.Minute, "new", names...)
+				r.update(names[0], "live")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if _, err := r.GetWithOptions(ctx, namespace, names[0], objectcache.GetOptions{Live: true}); err != nil {
+					t.Errorf("a live Get: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A Retry-After that was honored is not honored once more because the GET after it is refused.
+func TestRefusedGetAfterARetryAfter(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.known("tls", 1)
+		var throttled, refused, next time.Time
+		var mu sync.Mutex
+		r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case request.Verb == "get" && refused.IsZero():
+				refused = time.Now()
+				return &forbidden().ErrStatus
+			case !refused.IsZero() && next.IsZero():
+				next = time.Now()
+			case refused.IsZero():
+				throttled = time.Now()
+				return &apierrors.NewTooManyRequests("", 20).ErrStatus
+			}
+			return nil
+		})
+		r.server.CloseStreams(nil)
+		time.Sleep(3 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if refused.IsZero() || refused.Sub(throttled) < 20*time.Second || next.IsZero() || next.Sub(refused) > 18*time.Second {
+			t.Errorf("throttled at %v, a GET refused at %v, the next request at %v: want 20 s or more, and 18 s at most", throttled, refused, next)
+		}
+	})
 }

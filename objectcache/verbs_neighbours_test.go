@@ -102,7 +102,7 @@ func TestStreamsComeBackAfterAnOutage(t *testing.T) {
 // Objects that fail take no stream from others of their resource.
 func TestHealthyObjectsBesideSickOnes(t *testing.T) {
 	testmain.Long(t)
-	for _, fault := range []string{"403", "500", "hangs"} {
+	for _, fault := range []string{"403", "429", "500", "hangs"} {
 		for _, n := range []int{2, 50} {
 			t.Run(fmt.Sprintf("%s, %d sick", fault, n), func(t *testing.T) {
 				inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {

@@ -18,7 +18,6 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
-	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
 // silenceCheck is how often a gate looks for silent streams: one look at all of them costs less than a timer for each.
@@ -225,8 +224,6 @@ func (s *session) verify() {
 func (s *session) compare() (err error) {
 	defer redact.Panic(&err) // of the store
 	seen, lastContact := s.r.progress.seenUntil()
-	large, _ := s.r.source.(listwatch.Resumable)
-	mark := markOf(large)
 	list, err := s.verifyingList()
 	if err != nil {
 		return err
@@ -242,21 +239,12 @@ func (s *session) compare() (err error) {
 	if seen.IsAbove(version) {
 		return failure.ErrSilent // a consistent read proves a restore
 	}
-	same, known := s.r.store.holds(items)
-	if known && !same || mark != markOf(large) { // other content, also under the same version: etcd was restored
+	if same, known := s.r.store.holds(items); known && !same {
 		if _, contact := s.r.progress.seenUntil(); contact == lastContact {
 			return failure.ErrSilent
 		}
 	}
 	return nil
-}
-
-// markOf returns that of the object that a source has delivered last, 0 if it has none.
-func markOf(source listwatch.Resumable) uint64 {
-	if source == nil {
-		return 0
-	}
-	return source.Mark()
 }
 
 // verifyingList lists the selection once, consistently. Its failure says nothing
@@ -271,7 +259,7 @@ func (s *session) verifyingList() (runtime.Object, error) {
 	}
 	ctx, cancel := context.WithTimeout(sessionCtx, course.AnswerTimeout)
 	defer cancel()
-	list, err := s.listAt(ctx, "")
+	list, err := s.peek(ctx)
 	switch {
 	case sessionCtx.Err() != nil:
 		return nil, sessionCtx.Err()

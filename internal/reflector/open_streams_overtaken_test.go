@@ -3,14 +3,10 @@
 package reflector_test
 
 import (
-	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/refwatch/refwatch/internal/reflector"
@@ -53,32 +49,6 @@ func TestLostChangeAfterABookmark(t *testing.T) {
 		after(150 * time.Second)
 		if got := r.Status(); failure.Of(got.LastError) != failure.Silent || r.slot.Load().ResourceVersion != "104" {
 			t.Errorf("got %+v and status %+v, want version 104 after a Silent failure", r.slot.Load(), got)
-		}
-	})
-}
-
-// restored is a source of a large object whose lists have other content each, under the same version.
-type restored struct{ listOnly }
-
-func (s restored) Mark() uint64 { return uint64(s.count("list")) }
-
-func (s restored) Compare(ctx context.Context, options metav1.ListOptions) (runtime.Object, bool, error) {
-	return resumable{s.fakeSource}.Compare(ctx, options)
-}
-
-// After a restore of etcd a large object may have other content under its version. The list beside a silent stream
-// shows that, and the object is read.
-func TestSilentStreamOfARestoredLargeObject(t *testing.T) {
-	blockStreams(t)
-	synctest.Test(t, func(t *testing.T) {
-		source := &fakeSource{onList: lists(brings("100", secret("90"))), onWatch: streams(opens(), opens())}
-		r := start(t, restored{listing(source)}, reflector.Options{})
-		after(150 * time.Second)
-		if got, want := source.asked(), []string{"list ", "watch 100", "list ", "list ", "watch 100"}; !slices.Equal(got, want) {
-			t.Errorf("requests: got %q, want %q", got, want)
-		}
-		if got := r.Status(); failure.Of(got.LastError) != failure.Silent {
-			t.Errorf("status: got %+v, want a Silent failure", got)
 		}
 	})
 }

@@ -245,7 +245,7 @@ func (r *Reflector) finish(s *session, err error) {
 		}
 		outcome := failure.Outcome(err)
 		if s.refused {
-			outcome.Kind = admission.Refused
+			outcome.Kind, outcome.RetryAfter = admission.Refused, 0 // the failure is that of an attempt before
 		}
 		r.member.Release(outcome)
 	default:

@@ -23,7 +23,7 @@ import (
 // shows UID and version of the object, and the times of its writes.
 func (s *session) resume() (resumed bool, err error) {
 	source, ok := s.r.source.(listwatch.Resumable)
-	if !ok || s.once || s.verb == course.Get || source.Mark() == 0 || !s.r.verbs.mayCompare() ||
+	if !ok || s.once || s.verb == course.Get || !source.IsLarge() || !s.r.verbs.mayCompare() ||
 		!s.r.progress.mayResume(s.r.gate.streams.restoreCount()) {
 		return false, nil
 	}

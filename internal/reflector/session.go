@@ -161,6 +161,17 @@ func (s *session) listAt(ctx context.Context, version string) (list runtime.Obje
 	return list, redact.Error(err)
 }
 
+// peek lists the selection, and the store gets nothing of it. A source may panic.
+func (s *session) peek(ctx context.Context) (list runtime.Object, err error) {
+	source, ok := s.r.source.(listwatch.Resumable)
+	if !ok {
+		return s.listAt(ctx, "")
+	}
+	defer redact.Panic(&err)
+	list, err = source.Peek(ctx, metav1.ListOptions{})
+	return list, redact.Error(err)
+}
+
 // watch opens a stream. A source may panic.
 func (s *session) watch(options metav1.ListOptions) (stream listwatch.Stream, err error) {
 	defer redact.Panic(&err)

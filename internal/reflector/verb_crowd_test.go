@@ -23,7 +23,11 @@ type largeSource struct {
 	metadata verbFault
 }
 
-func (s largeSource) Mark() uint64 { return 1 }
+func (s largeSource) IsLarge() bool { return true }
+
+func (s largeSource) Peek(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return s.List(ctx, options)
+}
 
 func (s largeSource) Compare(ctx context.Context, _ metav1.ListOptions) (runtime.Object, bool, error) {
 	if err := s.ask(ctx, s.metadata); err != nil {

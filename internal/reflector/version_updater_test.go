@@ -41,7 +41,11 @@ func (s *versionedSlot) UpdateResourceVersion(version string) {
 // resumable is a source of a large object that is the one delivered last.
 type resumable struct{ *fakeSource }
 
-func (resumable) Mark() uint64 { return 1 }
+func (resumable) IsLarge() bool { return true }
+
+func (r resumable) Peek(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return r.List(ctx, options)
+}
 
 func (resumable) Compare(context.Context, metav1.ListOptions) (runtime.Object, bool, error) {
 	held := metav1.PartialObjectMetadata{ObjectMeta: secret("8").ObjectMeta}

@@ -41,7 +41,18 @@ func (s *acceptedSource[T]) IsWatchListSemanticsUnSupported() bool {
 }
 
 func (s *acceptedSource[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := s.Source.List(ctx, options)
+	return s.accept(s.Source.List(ctx, options))
+}
+
+// Peek implements [listwatch.Resumable].
+func (s *acceptedSource[T]) Peek(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if source, ok := s.Source.(listwatch.Resumable); ok {
+		return s.accept(source.Peek(ctx, options))
+	}
+	return s.List(ctx, options)
+}
+
+func (s *acceptedSource[T]) accept(list runtime.Object, err error) (runtime.Object, error) {
 	if err == nil {
 		err = s.resource.checkList(list)
 	}
@@ -51,15 +62,13 @@ func (s *acceptedSource[T]) List(ctx context.Context, options metav1.ListOptions
 	return list, nil
 }
 
-// Mark implements [listwatch.Resumable].
-func (s *acceptedSource[T]) Mark() uint64 {
-	if source, ok := s.Source.(listwatch.Resumable); ok {
-		return source.Mark()
-	}
-	return 0
+// IsLarge implements [listwatch.Resumable].
+func (s *acceptedSource[T]) IsLarge() bool {
+	source, ok := s.Source.(listwatch.Resumable)
+	return ok && source.IsLarge()
 }
 
-// Compare implements [listwatch.Resumable]. It is called if there is a mark.
+// Compare implements [listwatch.Resumable]. It is called if IsLarge.
 func (s *acceptedSource[T]) Compare(ctx context.Context, options metav1.ListOptions) (list runtime.Object, same bool, err error) {
 	if source, ok := s.Source.(listwatch.Resumable); ok {
 		return source.Compare(ctx, options)

@@ -73,6 +73,12 @@ func (s *restSource) List(ctx context.Context, options metav1.ListOptions) (runt
 	return list, nil
 }
 
+// Peek implements Resumable.
+func (s *restSource) Peek(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, _, err := s.resource.list(ctx, s.namespace, s.name, options)
+	return list, err
+}
+
 // shareNames makes an object of a Go type hold the names of the source in place of equal
 // ones, so that a program with many objects keeps them once.
 func (s *restSource) shareNames(object runtime.Object) {

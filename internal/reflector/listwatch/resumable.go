@@ -19,10 +19,11 @@ import (
 // After a break a reflector then resumes the stream of a large object, from the version of the comparison.
 type Resumable interface {
 	Source
-	// Mark returns a number of the state of the object that was delivered last: another one for another
-	// content, also under the same version. It is 0 unless the object is so large that a comparison and a
-	// plain watch cost less than a read of it.
-	Mark() uint64
+	// IsLarge reports whether the object that was delivered last is so large that a
+	// comparison and a plain watch cost less than a read of the object.
+	IsLarge() bool
+	// Peek is List, for a caller that keeps nothing of it: the object is not delivered.
+	Peek(ctx context.Context, options metav1.ListOptions) (list runtime.Object, err error)
 	// Compare lists the selection as List does, but only metadata: the items of the list
 	// are *metav1.PartialObjectMetadata. same reports whether they are those of the object
 	// that a list or a stream of this source has delivered last.
@@ -35,8 +36,8 @@ type Resumable interface {
 // size. A WatchList takes 0.9 ms, 0.35 ms and the object at 16 kB; at 64 kB 0.9 and 0.46 ms.
 const largeObject = 16 << 10
 
-// Mark implements Resumable.
-func (s *restSource) Mark() uint64 { return s.large.Load() }
+// IsLarge implements Resumable.
+func (s *restSource) IsLarge() bool { return s.large.Load() != 0 }
 
 // Compare implements Resumable. The server may not answer with whole objects: one that
 // does not know the form refuses the request (406).

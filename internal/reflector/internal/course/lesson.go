@@ -131,7 +131,12 @@ func (r *Resource) othersAreWell() bool { return r.streams > 0 && r.sick <= 2*r.
 // others are well. Then a selection need not wait for its own. What fails at once is soon known of each, and when all
 // connections break, those that are well must not be taken for those that are not.
 func (r *Resource) allFail() bool {
-	return r.slow && !r.othersAreWell() && r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n >= failedEveryOfAll
+	return r.slow && !r.othersAreWell() && r.bothFail()
+}
+
+// bothFail reports whether WatchLists and lists of several selections have failed since one worked.
+func (r *Resource) bothFail() bool {
+	return r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n >= failedEveryOfAll
 }
 
 // stored takes that a verb has worked.

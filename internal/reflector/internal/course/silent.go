@@ -65,9 +65,13 @@ func (s *Silence) Begin(contact, now moment.Moment) bool {
 // End takes the list of the comparison, as [Lists.Add]. listsFail and mayWatchList say whether the lists of others fail
 // and WatchLists may work. End reports whether another stream must take the place of this one.
 func (s *Silence) End(works bool, fault Fault, listsFail, mayWatchList bool, now moment.Moment) (replace bool) {
+	s.comparing = false
+	if !works && fault == NoFault {
+		return false // nothing was asked
+	}
 	repeated := !works && (s.unanswered || listsFail)
-	s.comparing, s.unanswered = false, !works
-	if replace = !works && fault != NoFault && (fault == Hung || repeated) && mayWatchList; repeated && !replace {
+	s.unanswered = !works
+	if replace = (fault == Hung || repeated) && mayWatchList; repeated && !replace {
 		s.kept = now
 	}
 	return replace
