@@ -197,8 +197,8 @@ func TestLargeObjectAfterARestore(t *testing.T) {
 	}
 }
 
-// The same with a stream that a server has kept open over the restore, and that was compared with a list before it broke:
-// nothing has delivered what the list has shown.
+// The same with a stream that a server has kept open over the restore, and that was compared with a list before it
+// broke: nothing has delivered what the list has shown.
 func TestLargeObjectAfterAVerification(t *testing.T) {
 	inParkedBubble(t, 1, apiserver.Options{BookmarkInterval: time.Hour}, nil, func(t *testing.T, p *parkedRig) {
 		r := &largeRig{p}

@@ -124,7 +124,7 @@ func (r *Resource) count(verb Verb, id uint64) {
 	}
 }
 
-// othersAreWell reports whether the selections that fail are no majority beside those with streams.
+// othersAreWell reports whether the selections that fail are no more than twice as many as those with streams.
 func (r *Resource) othersAreWell() bool { return r.streams > 0 && r.sick <= 2*r.streams }
 
 // allFail reports whether WatchLists and lists of several selections have had no answer since one worked, and few

@@ -16,7 +16,7 @@ import (
 //   - A list that fails says nothing about the stream. But lists may fail for good: after two in a row, or one that
 //     hangs, another stream takes its place, which a WatchList opens. Where WatchLists do not work, either, the stream
 //     is kept.
-//   - What the lists of one stream prove of lists, all streams of the resource know.
+//   - Whether lists fail is known per resource: two that have failed are enough for all its streams.
 
 // silentAfter is how long a stream may bring nothing.
 const silentAfter = 2 * time.Minute

@@ -16,14 +16,14 @@ import (
 //     otherwise after the second time, and one that is refused to the caller after the third, because
 //     the Node authorizer refuses what it does not know yet. A GET follows where both a WatchList and a
 //     list have failed: in the same attempt, unless it would have no time left, or the server asks
-//     for a pause (429). So the sixth attempt at the latest reads the state, whatever fails, and the
-//     seventh where requests are throttled.
+//     for a pause (429). So the sixth attempt at the latest reads the state, whatever fails; where
+//     requests are throttled, one of the first after 30 s.
 //   - What works where another verb does not is a lesson: it is used for a minute, and then twice as
 //     long each time, up to an hour. When that is over, one attempt tries the other verb again.
 //
 // A selection learns for itself. Two selections, of which the second one knows no better, learn for
-// their resource; one does, if the verb has worked for nobody. Then one selection at a time tries.
-// Of GETs nobody learns for the resource while most others have streams.
+// their resource; one does that lists work, if a WatchList has worked for nobody. Then one selection at
+// a time tries. Of GETs nobody learns for the resource while a third of it or more has streams.
 
 // Verb is a way to read the state and the changes after it.
 type Verb uint8
