@@ -118,7 +118,8 @@ func (w *verbs) of(name string) *course.Verbs {
 }
 
 // The worst that may become of an object, if one verb works and the others fail in any way, for it or for all: the
-// state is read by the sixth attempt (later where one is throttled), and then is never older than this, if nobody waits.
+// state is read by the sixth attempt (later where one is throttled), and then is never older than this, if nobody
+// waits.
 const (
 	longestStale   = 3 * time.Minute
 	mostRequests   = 400 // an hour
