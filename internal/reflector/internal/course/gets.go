@@ -54,10 +54,10 @@ func (v *Verbs) knowsGets() bool {
 	return v.gets == AlsoGets && (v.resource.gets.lasts > 0 || v.learned != nil && v.learned.gets.lasts > 0)
 }
 
-// allFail reports whether neither WatchLists nor lists have worked since the last read, or lately, as far as the
-// selection knows, which has failed. GETs may fail, too: one follows each list.
+// allFail reports whether neither WatchLists nor lists have worked since the last read, or lately. GETs
+// may fail, too: one follows each list.
 func (v *Verbs) allFail(l *learned) bool {
-	if v.knowsGets() || v.resource.slow && v.resource.bothFail() {
+	if v.knowsGets() {
 		return true
 	}
 	return l.unlisted > l.ungotten && (v.listOnly || l.failed+l.refused > 0 || v.knowsLists())

@@ -209,7 +209,8 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 		v.sick = true
 		v.resource.sick++
 	}
-	if v.allFail(l) && v.mayGet(now) {
+	// What others have found out, a selection believes that sees the same.
+	if (v.allFail(l) || slow && v.resource.bothFail()) && v.mayGet(now) {
 		l.next = getTurn
 		return Get, !slow
 	}
