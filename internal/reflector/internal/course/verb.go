@@ -209,8 +209,9 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 		v.sick = true
 		v.resource.sick++
 	}
-	// What others have found out, a selection believes that sees the same.
-	if (v.allFail(l) || slow && v.resource.bothFail()) && v.mayGet(now) {
+	// What others have found out, a selection believes that sees the same. A connection may break at any time.
+	same := slow || failure.Of(cause) != failure.Unreachable
+	if (v.allFail(l) || same && v.resource.bothFail()) && v.mayGet(now) {
 		l.next = getTurn
 		return Get, !slow
 	}
