@@ -77,7 +77,7 @@ func (s *shortStreams) add(lived time.Duration) (last time.Duration, streams, le
 	s.last = now
 	s.count++
 	s.lived += lived
-	isNews := s.told == 0 || 2*last < s.told // that they last longer is no trouble
+	isNews := s.told == 0 || 2*last < s.told // streams that last longer are no trouble
 	if streams == 0 || !isNews || s.generation < shortRow || now.Sub(s.since) < shortTime {
 		return 0, 0, 0
 	}

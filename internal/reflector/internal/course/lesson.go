@@ -127,9 +127,9 @@ func (r *Resource) count(verb Verb, id uint64) {
 // othersAreWell reports whether the selections that fail are no more than twice as many as those with streams.
 func (r *Resource) othersAreWell() bool { return r.streams > 0 && r.sick <= 2*r.streams }
 
-// allFail reports whether WatchLists and lists of several selections have had no answer since one worked, and few
-// others are well. Then a selection need not wait for its own. What fails at once is soon known of each, and when all
-// connections break, those that are well must not be taken for those that are not.
+// allFail reports whether WatchLists and lists of several selections have failed since one worked, the last one by no
+// answer or by 429, and few others are well. Then a selection need not wait for its own. When all connections break,
+// those that are well must not be taken for those that are not.
 func (r *Resource) allFail() bool {
 	return r.slow && !r.othersAreWell() && r.bothFail()
 }

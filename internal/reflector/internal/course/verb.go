@@ -76,7 +76,7 @@ type Verbs struct {
 	listOnly bool     // the source knows no WatchList
 	gets     Gets
 	streams  bool // its stream is open
-	sick     bool // its last WatchList or list hung, or the last two have failed
+	sick     bool // its last WatchList or list hung or was throttled, or the last two have failed
 }
 
 // learned is what a selection has learned. The zero value is nothing.
@@ -209,7 +209,8 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 		v.sick = true
 		v.resource.sick++
 	}
-	// What others have found out, a selection believes that sees the same. A connection may break at any time.
+	// A selection believes what others have found out, if its own request failed likewise. A connection may break at
+	// any time, and says nothing.
 	same := slow || failure.Of(cause) != failure.Unreachable
 	if (v.allFail(l) || same && v.resource.bothFail()) && v.mayGet(now) {
 		l.next = getTurn
