@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 )
 
@@ -132,12 +133,14 @@ func (c *Counters) CountRead(err error) {
 	}
 }
 
-// reasonAfter returns why another session must follow one that has ended with err.
-func reasonAfter(ended attempt, err error) openReason {
-	switch class := failure.Of(err); {
-	case ended.restored:
+// openReasonAfter returns why another session must follow one that has ended.
+func openReasonAfter(end course.End) openReason {
+	switch class := end.Failure.Class; {
+	case end.IsLast():
+		return openFirst
+	case end.Reason == course.Restored:
 		return openRolledBack
-	case ended.refreshed:
+	case end.Reason == course.Demanded:
 		return openDemanded
 	case class == failure.Expired, class == failure.TooLarge:
 		return openExpired

@@ -3,11 +3,11 @@
 package reflector
 
 import (
-	"errors"
 	"time"
 
 	"k8s.io/klog/v2"
 
+	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
@@ -40,28 +40,27 @@ func (f *failures) class() failure.Class {
 	return f.lastClass
 }
 
-// failed records why a session ended, whether it was an open stream, and whether the list has worked and the watch
-// after it does not. It reports whether the log should say so: the class of the failure is another one than before,
-// and another stream does not follow at once.
-func (p *progress) failed(err error, streamed, polls bool) (class failure.Class, notable bool) {
+// failed records the end of a session that has failed. It reports whether the log should say so: the class of the
+// failure is another one than before, and the end is not harmless.
+func (p *progress) failed(end course.End) (notable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	class = failure.Of(err)
+	class := end.Failure.Class
 	p.consistent = p.consistent || class.NeedsConsistentRead()
 	if p.failures == nil {
 		p.failures = &failures{}
 	}
-	if p.failures.polls && !polls {
+	if p.failures.polls && !end.Polled {
 		p.failures.refusedSince = 0 // only watches were refused
 	}
-	p.failures.polls = polls
-	p.failures.add(err, class)
-	if streamed && (class.EndsStreams() || errors.Is(err, failure.ErrUnverified)) {
-		return class, false
+	p.failures.polls = end.Polled
+	p.failures.add(end.Failure)
+	if end.IsHarmless() {
+		return false
 	}
 	notable = p.failures.notable != class
 	p.failures.notable = class
-	return class, notable
+	return notable
 }
 
 // failureLogged records that a failure was logged at level 0.
@@ -86,31 +85,28 @@ func (p *progress) recovered(gone bool) (since moment.Moment) {
 	return since
 }
 
-func (f *failures) add(err error, class failure.Class) {
+func (f *failures) add(failed failure.Failure) {
 	f.inRow++
-	f.lastError, f.failedAt = err, moment.Now()
+	f.lastError, f.lastClass, f.failedAt = failed.Err, failed.Class, moment.Now()
 	switch {
-	case !class.IsRefusal():
+	case !failed.Class.IsRefusal():
 		f.refusedSince = 0
 	case f.refusedSince == 0:
 		f.refusedSince = f.failedAt
 	}
-	if class == failure.Malformed {
+	if failed.Class == failure.Malformed {
 		f.malformed++
 	}
-	f.lastClass = class
 }
 
-// record records and logs why a session ended, which was an open stream or not. r.reason says why one without a failure
-// did.
-func (r *Reflector) record(err error, streamed, polls bool) {
+// record records and logs the end of a session that another one follows.
+func (r *Reflector) record(end course.End) {
 	logger := klog.FromContext(r.ctx)
-	if err == nil {
+	if end.Failure.Err == nil {
 		logger.V(4).Info("Stream ended, opening it again", "reflector", r.String(), "reason", openReasons[r.reason])
 		return
 	}
-	class, notable := r.progress.failed(err, streamed, polls)
-	if r.gate.logFailure(r.ctx, r.String(), class, notable, err, r.explain) {
+	if notable := r.progress.failed(end); r.gate.logFailure(r.ctx, r.String(), end.Failure, notable, r.explain) {
 		r.progress.failureLogged()
 	}
 	r.changed()

@@ -107,8 +107,8 @@ func (g *Gate) Connections() h2.Counts { return g.counters.Counts() }
 
 // logFailure logs a failure: at level 0 a notable one, unless there were many; at level 2 the others. It reports
 // whether it was at level 0. explain may be nil.
-func (g *Gate) logFailure(ctx context.Context, name string, class failure.Class, notable bool, err error, explain func(error) error) bool {
-	level := 2
+func (g *Gate) logFailure(ctx context.Context, name string, f failure.Failure, notable bool, explain func(error) error) bool {
+	level, err := 2, f.Err
 	if notable && g.failures.TryAccept() {
 		level = 0
 	}
@@ -116,7 +116,7 @@ func (g *Gate) logFailure(ctx context.Context, name string, class failure.Class,
 	if explain != nil && logger.Enabled() {
 		err = explain(err)
 	}
-	logger.Info("Cannot read the object, will try again", "reflector", name, "class", class, "err", err)
+	logger.Info("Cannot read the object, will try again", "reflector", name, "class", f.Class, "err", err)
 	return level == 0
 }
 

@@ -27,7 +27,7 @@ func (s *session) readObject() error {
 	if s.once {
 		return nil
 	}
-	s.remembers = true
+	s.earlier = true
 	return s.r.verbs.polled()
 }
 

@@ -207,7 +207,7 @@ func (s *session) verify() {
 		s.end(err)
 		return
 	}
-	fault := course.FaultOf(err, false)
+	fault := course.FaultOf(failure.From(err), false)
 	fail := s.r.gate.streams.listed(s.r.resource(), err == nil, fault)
 	switch replace := s.r.progress.endComparing(err == nil, fault, fail, s.r.verbs.mayWatchList()); {
 	case replace:
@@ -266,6 +266,6 @@ func (s *session) verifyingList() (runtime.Object, error) {
 	case err != nil && ctx.Err() != nil:
 		err = failure.ErrNoAnswer
 	}
-	member.Release(failure.Outcome(err))
+	member.Release(failure.From(err).Outcome())
 	return list, err
 }

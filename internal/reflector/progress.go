@@ -31,19 +31,11 @@ type progress struct {
 
 // attempt is the part of progress that is about the session under way.
 type attempt struct {
-	since      moment.Moment // when the request for the state was sent or, once stored is set, when that reached the store
-	includes   uint64        // when the newest consistent read began that the answer includes, 0 if it includes none
-	answered   moment.Moment // when the server had answered the request for the state, 0 before
-	stored     bool          // the state has reached the store
-	consistent bool          // the request asked for a consistent read of its own
-	dropped    bool          // the session was ended by Follow, Read or Pause
-	once       bool          // the session ends when the state is stored
-	streaming  bool          // the stream is open
-	parked     bool          // no goroutine belongs to it
-	refreshed  bool          // the session was ended for a consistent read
-	restored   bool          // it was, because etcd was restored
-	readFor    uint64        // what the request covers
-	silence    course.Silence
+	course.Session
+	includes uint64 // when the newest consistent read began that the answer includes, 0 if it includes none
+	parked   bool   // no goroutine belongs to the stream
+	readFor  uint64 // what the request covers
+	silence  course.Silence
 }
 
 // slowStore is how long the store may take with an answer. After that the attempt counts as one
@@ -59,7 +51,7 @@ func (p *progress) ask(restores uint64, reads *consistentReads, shared consisten
 	defer p.mu.Unlock()
 	now := reads.now()
 	a := &p.current
-	a.since, a.answered, a.consistent, a.includes, a.readFor = moment.Now(), 0, false, 0, p.readFor
+	a.Since, a.Answered, a.Consistent, a.includes, a.readFor = moment.Now(), 0, false, 0, p.readFor
 	switch mustBeConsistent := p.seen.Ask(restores); {
 	case p.consistent || mustBeConsistent:
 	case p.includes > p.needed:
@@ -69,7 +61,7 @@ func (p *progress) ask(restores uint64, reads *consistentReads, shared consisten
 		a.includes = shared.began
 		return laterVersion(shared.version, p.seen.Version())
 	}
-	a.consistent, a.includes = true, now
+	a.Consistent, a.includes = true, now
 	return ""
 }
 
@@ -86,10 +78,10 @@ func laterVersion(a, b string) string {
 func (p *progress) unansweredSince() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.current.answered != 0 || p.current.streaming || p.current.dropped {
+	if p.current.Answered != 0 || p.current.Streaming || p.current.Dropped {
 		return time.Time{}
 	}
-	return p.current.since.Time()
+	return p.current.Since.Time()
 }
 
 // checkRead takes the version of a complete read that is about to reach the store: see
@@ -118,8 +110,8 @@ func (p *progress) refreshRestored(restores uint64, active bool) (end bool) {
 	if !p.seen.MustRead(restores) || p.isReadingLocked(active) {
 		return false
 	}
-	p.current.refreshed = p.current.refreshed || active
-	p.current.restored = p.current.restored || active
+	p.current.Demanded = p.current.Demanded || active
+	p.current.Restored = p.current.Restored || active
 	return active
 }
 
@@ -130,8 +122,8 @@ func (p *progress) stateAnswered(version string) (read consistentRead) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := &p.current
-	a.answered = moment.Now()
-	if a.consistent {
+	a.Answered = moment.Now()
+	if a.Consistent {
 		read = consistentRead{began: a.includes, version: version, after: p.seen.After()}
 	}
 	return read
@@ -143,7 +135,7 @@ func (p *progress) stateStored(version string, watchable, once bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, a := moment.Now(), &p.current
-	p.synced, p.lastContact = p.synced || !a.dropped, a.answered
+	p.synced, p.lastContact = p.synced || !a.Dropped, a.Answered
 	p.seen.Stored(version)
 	p.consistent = false
 	if a.includes > 0 {
@@ -154,10 +146,10 @@ func (p *progress) stateStored(version string, watchable, once bool) {
 	} else if p.failures != nil {
 		p.failures.refusedSince = 0
 	}
-	if p.notUpdated = 0; a.dropped || !once && !a.streaming {
-		p.notUpdated = a.answered // the stream is to be opened
+	if p.notUpdated = 0; a.Dropped || !once && !a.Streaming {
+		p.notUpdated = a.Answered // the stream is to be opened
 	}
-	a.since, a.stored, a.once = now, true, once
+	a.Since, a.Stored, a.Once = now, true, once
 }
 
 // watchAllowed records that a watch that was refused before is open.
@@ -171,11 +163,11 @@ func (p *progress) watchAllowed() {
 func (p *progress) streamOpened(counters *Counters) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.current.streaming {
+	if !p.current.Streaming {
 		counters.openStreams.Add(1)
 	}
-	p.current.streaming = true
-	if p.current.stored {
+	p.current.Streaming = true
+	if p.current.Stored {
 		p.notUpdated = 0
 	}
 }
@@ -211,10 +203,10 @@ func (p *progress) restart(reads *consistentReads, active, again bool) (end bool
 	defer p.mu.Unlock()
 	p.needed, p.synced = reads.now(), false
 	p.notUpdatedLocked()
-	if active && (again || p.current.stored) {
-		p.current.dropped = true
+	if active && (again || p.current.Stored) {
+		p.current.Dropped = true
 	}
-	return p.current.dropped
+	return p.current.Dropped
 }
 
 // notUpdatedLocked notes that changes do not reach the store from now on, if they did.
@@ -228,7 +220,7 @@ func (p *progress) notUpdatedLocked() {
 func (p *progress) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.current.dropped = true
+	p.current.Dropped = true
 }
 
 // sessionEnded returns the attempt that has ended, and forgets it.
@@ -237,9 +229,9 @@ func (p *progress) sessionEnded(counters *Counters) attempt {
 	defer p.mu.Unlock()
 	ended := p.current
 	p.current = attempt{}
-	if ended.streaming {
+	if ended.Streaming {
 		counters.openStreams.Add(-1)
-		if !ended.once && !ended.dropped {
+		if !ended.Once && !ended.Dropped {
 			p.notUpdatedLocked()
 		}
 	}
@@ -269,26 +261,26 @@ func (p *progress) refresh(reads *consistentReads, active bool) (end bool) {
 	if p.isReadingLocked(active) {
 		return false
 	}
-	p.current.refreshed = p.current.refreshed || active
+	p.current.Demanded = p.current.Demanded || active
 	return active
 }
 
 // isReadingLocked reports whether the session that is under way, if active is set, reads
 // the state.
-func (p *progress) isReadingLocked(active bool) bool { return active && !p.current.stored }
+func (p *progress) isReadingLocked(active bool) bool { return active && !p.current.Stored }
 
 // isSilent reports whether the stream must be compared with a list.
 func (p *progress) isSilent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.current.stored && p.current.silence.Is(p.lastContact, moment.Now())
+	return p.current.Stored && p.current.silence.Is(p.lastContact, moment.Now())
 }
 
 // beginComparing is isSilent, and begins the comparison.
 func (p *progress) beginComparing() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.current.stored && p.current.silence.Begin(p.lastContact, moment.Now())
+	return p.current.Stored && p.current.silence.Begin(p.lastContact, moment.Now())
 }
 
 // endComparing takes the end of a comparison, as [course.Silence.End].
@@ -341,12 +333,12 @@ func (p *progress) status() Status {
 		status.Polled = f.polls && f.inRow > 0
 	}
 	switch {
-	case p.current.dropped:
-	case !p.current.stored:
-		status.AskedAt, status.AnsweredAt = p.current.since.Time(), p.current.answered.Time()
-		status.Hung = p.current.answered != 0 && p.current.answered.Since() >= slowStore
+	case p.current.Dropped:
+	case !p.current.Stored:
+		status.AskedAt, status.AnsweredAt = p.current.Since.Time(), p.current.Answered.Time()
+		status.Hung = p.current.Answered != 0 && p.current.Answered.Since() >= slowStore
 	default:
-		status.Streaming, status.Parked = p.current.streaming, p.current.parked
+		status.Streaming, status.Parked = p.current.Streaming, p.current.parked
 	}
 	return status
 }

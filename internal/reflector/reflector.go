@@ -3,9 +3,7 @@
 package reflector
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -213,77 +211,54 @@ func (r *Reflector) newSession() *session {
 // overLocked reports whether the reflector must end.
 func (r *Reflector) overLocked() bool { return r.stopped || r.ctx.Err() != nil }
 
-// finish ends a session, and learns from why it ended.
+// finish takes the end of a session, which has failed or not, and does what follows from it.
 func (r *Reflector) finish(s *session, err error) {
-	err = redact.Bound(err) // a store, or a check of an answer, may have made it
 	r.gate.streams.remove(s)
-	ended, over := r.unsetSession(s)
+	ended := r.unsetSession(s)
 	r.verbs.ended()
-	if !s.state && errors.Is(err, failure.ErrNoAnswer) {
-		r.verbs.unanswered(s.verb, errors.Is(err, failure.ErrGivenUp))
+	ended.Once, ended.Earlier = s.once, s.earlier
+	ended.Polled = ended.Stored && s.verb != course.WatchList && r.verbs.polled() != nil
+	end := course.EndOf(ended.Session, failure.From(redact.Bound(err))) // a store, or a check of an answer, may have made it
+	if unanswered, givenUp := end.IsUnanswered(); unanswered {
+		r.verbs.unanswered(s.verb, givenUp)
 	}
-	if failure.Of(err) == failure.TooLarge && !ended.consistent {
+	if end.IsBehind() {
 		r.gate.reads.remove(r.resource(), ended.includes) // before another reflector is admitted
 	}
-	polls := ended.stored && s.verb != course.WatchList && r.verbs.polled() != nil
 	switch {
-	case over, ended.dropped && err == nil, s.once && ended.stored:
-		outcome := admission.Outcome{}
-		if ended.dropped && ended.since != 0 {
-			outcome.Kind = admission.GivenUp
-		}
-		r.member.Release(outcome)
-		if s.once && ended.stored {
-			r.counters.CountRead(nil)
-		}
-		r.reason = openFirst
+	case end.Reason == course.Done:
+		r.counters.CountRead(nil)
+	case end.Reason == course.Unread && s.once:
+		r.counters.CountRead(end.Failure.Err)
+	}
+	if ended.Stored && !end.IsLast() {
+		r.member.Ended(ended.Since.Since(), end.Outcome())
+	} else {
+		r.member.Release(end.Outcome())
+	}
+	r.reason = openReasonAfter(end)
+	if end.IsLast() {
 		return
-	case !ended.stored:
-		err = cmp.Or(err, failure.ErrEndedEarly)
-		if s.once {
-			r.counters.CountRead(err)
-		}
-		outcome := failure.Outcome(err)
-		if s.refused {
-			outcome.Kind, outcome.RetryAfter = admission.Refused, 0 // the failure is that of an attempt before
-		}
-		r.member.Release(outcome)
-	default:
-		outcome := failure.Outcome(err)
-		switch {
-		case ended.refreshed:
-			outcome.Kind = admission.Answered
-		case polls:
-			outcome.Kind = admission.Refused // of the watch, however it failed
-			if s.remembers {
-				outcome.RetryAfter = 0
-			}
-		}
-		r.member.Ended(ended.since.Since(), outcome)
 	}
-	r.reason = reasonAfter(ended, err)
-	streamed := ended.streaming && ended.stored && !polls
-	r.record(err, streamed, polls)
-	if streamed && !ended.refreshed && (err == nil || failure.Of(err).EndsStreams()) {
-		r.gate.shortStreams.ended(r, ended.since.Since(), err)
+	r.record(end)
+	if end.IsClosed() {
+		r.gate.shortStreams.ended(r, ended.Since.Since(), err)
 	}
-	if !ended.consistent && failure.Of(err) == failure.TooLarge {
-		r.member.Expedite() // the consistent read may prove a restore, which concerns all
-	} else if ended.refreshed {
-		r.member.Expedite() // a caller waits for the read
+	if end.IsUrgent() {
+		r.member.Expedite()
 	}
 }
 
-// unsetSession makes s no longer the session under way, and pauses after a read. It reports
-// whether the reflector must end.
-func (r *Reflector) unsetSession(s *session) (ended attempt, over bool) {
+// unsetSession makes s no longer the session under way, and pauses after a read.
+func (r *Reflector) unsetSession(s *session) (ended attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ended = r.progress.sessionEnded(r.counters); r.mode == reading && s.once && ended.stored && !ended.dropped {
+	if ended = r.progress.sessionEnded(r.counters); r.mode == reading && s.once && ended.Stored && !ended.Dropped {
 		r.mode = pausing
 	}
 	r.session = nil
-	return ended, r.overLocked()
+	ended.Over = r.overLocked()
+	return ended
 }
 
 // Stop ends the reflector, as the end of Run's context does, and returns at once. So

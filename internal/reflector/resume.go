@@ -31,9 +31,8 @@ func (s *session) resume() (resumed bool, err error) {
 	s.verb = course.Metadata
 	version, same, err := s.compareMetadata(s.context(), source)
 	if err != nil {
-		var goOn bool
-		if _, goOn, err = s.readFailed(err); !goOn {
-			return false, err
+		if _, goOn, f := s.readFailed(err); !goOn {
+			return false, f.Err
 		}
 	}
 	if err != nil || !same {

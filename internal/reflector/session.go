@@ -17,6 +17,7 @@ import (
 
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
 	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
@@ -61,8 +62,7 @@ type session struct {
 	once      bool             // ends when the state is stored
 	verb      course.Verb      // with which it reads
 	state     bool             // the server has answered with the state
-	refused   bool             // a GET that follows other verbs was refused
-	remembers bool             // its failure is that of an attempt before
+	earlier   bool             // its failure is that of an attempt before
 	workState workState        // guarded by workers.mu
 }
 
@@ -261,7 +261,7 @@ func (s *session) replace(items []any, version string) error {
 // stateStored follows the state's way into the store.
 func (s *session) stateStored(version string, watchable bool) {
 	s.r.progress.stateStored(version, watchable, s.once)
-	s.r.member.Release(failure.Outcome(nil))
+	s.r.member.Release(admission.Outcome{Kind: admission.Synced})
 	s.r.gate.streams.add(s)
 	if !s.once {
 		s.r.refreshRestored(s.r.gate.streams.restoreCount()) // proved before s was added

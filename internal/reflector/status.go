@@ -115,7 +115,7 @@ func (s *Status) wait(w admission.Waiting) {
 	s.Failures = max(1, s.Failures)
 	s.LastError, s.LastErrorTime, s.Polled = w.Cause, w.At, false
 	s.RefusedSince = time.Time{}
-	if failure.Of(w.Cause).IsRefusal() {
+	if w.Kind == admission.Unauthorized {
 		s.RefusedSince = w.Since
 	}
 }

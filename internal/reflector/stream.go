@@ -62,22 +62,20 @@ func (s *session) readState() (err error) {
 	}
 	var refusal error
 	var tried [course.VerbCount]bool
-	for goOn := true; goOn; {
-		var other course.Verb
+	for {
 		tried[s.verb] = true
-		other, goOn, err = s.readFailed(s.read())
-		goOn = goOn && !tried[other]
-		if goOn && refusal == nil && s.verb == course.WatchList && course.FaultOf(err, false) == course.Refused {
-			refusal = err
+		other, goOn, f := s.readFailed(s.read())
+		if !goOn || tried[other] {
+			if f.Err != nil && refusal != nil && !s.state && f.Class != failure.Throttled {
+				return refusal
+			}
+			return f.Err
 		}
-		if goOn {
-			s.verb = other
+		if refusal == nil && s.verb == course.WatchList && course.FaultOf(f, false) == course.Refused {
+			refusal = f.Err
 		}
+		s.verb = other
 	}
-	if err != nil && refusal != nil && !s.state && failure.Of(err) != failure.Throttled {
-		return refusal
-	}
-	return err
 }
 
 // read stores the state with the verb of the session.
@@ -127,7 +125,7 @@ func (s *session) readList() error {
 // watchFrom opens the watch that follows a list.
 func (s *session) watchFrom(version string) error {
 	if err := s.r.verbs.unwatched(); err != nil {
-		s.remembers = true
+		s.earlier = true
 		return err
 	}
 	if s.isOver() { // what OnChange has done with the state

@@ -87,10 +87,10 @@ func (v *verbs) mayWatchList() bool {
 	return c.MayWatchList(now)
 }
 
-func (v *verbs) failed(verb course.Verb, cause error, fault course.Fault, once bool) (other course.Verb, goOn bool) {
+func (v *verbs) failed(verb course.Verb, f failure.Failure, fault course.Fault, once bool) (other course.Verb, goOn bool) {
 	c, now := v.lock()
 	defer v.unlock()
-	return c.Failed(verb, cause, fault, once, now)
+	return c.Failed(verb, f, fault, once, now)
 }
 
 func (v *verbs) stored(verb course.Verb, took time.Duration) (well bool) {
@@ -120,7 +120,7 @@ func (v *verbs) unwatched() error {
 func (v *verbs) watched(err error) (recovered bool) {
 	c, now := v.lock()
 	defer v.unlock()
-	return c.Watched(err, course.FaultOf(err, false), now)
+	return c.Watched(err, course.FaultOf(failure.From(err), false), now)
 }
 
 func (v *verbs) polled() error {
@@ -140,13 +140,13 @@ func (v *verbs) failing() error {
 func (v *verbs) unanswered(verb course.Verb, givenUp bool) {
 	c, now := v.lock()
 	defer v.unlock()
-	c.Failed(verb, failure.ErrNoAnswer, course.Hung, false, now)
+	c.Failed(verb, failure.From(failure.ErrNoAnswer), course.Hung, false, now)
 	c.NoAnswer(givenUp)
 }
 
 // initialEventsNotEnded takes that a WatchList did not end its initial events in time.
 func (v *verbs) initialEventsNotEnded() {
-	v.failed(course.WatchList, failure.ErrNoBookmark, course.Broken, false)
+	v.failed(course.WatchList, failure.From(failure.ErrNoBookmark), course.Broken, false)
 	v.turn(course.List)
 }
 
@@ -171,28 +171,26 @@ func (v *verbs) patience() time.Duration {
 
 // readFailed takes the failure of the request for the state. It returns whether the session goes on, with which
 // verb, and the failure to report.
-func (s *session) readFailed(err error) (other course.Verb, goOn bool, reported error) {
+func (s *session) readFailed(err error) (other course.Verb, goOn bool, reported failure.Failure) {
+	f := failure.From(err)
 	if err == nil || s.state || s.isOver() {
-		return s.verb, false, err // the state was read, or the session was ended from this side
+		return s.verb, false, f // the state was read, or the session was ended from this side
 	}
 	answered := s.stream != nil
-	fault := course.FaultOf(err, answered)
-	if s.verb == course.Get && failure.Of(err) == failure.Unauthorized {
-		fault = course.NoFault // it is about the token, and no verb needs another one
-	}
-	other, goOn = s.r.verbs.failed(s.verb, err, fault, s.once)
+	fault := course.FaultOf(f, answered)
+	other, goOn = s.r.verbs.failed(s.verb, f, fault, s.once)
 	if goOn && answered {
 		goOn = false // a session has one stream
 		s.r.verbs.turn(other)
 	}
-	if s.verb == course.Get && fault == course.Refused {
-		// The caller need not have the right to GETs.
-		s.refused, err = true, cmp.Or(s.r.verbs.failing(), err)
+	switch {
+	case s.verb == course.Get && fault == course.Refused && f.Class != failure.Unauthorized:
+		s.earlier = true // the caller need not have the right to GETs
+		return other, goOn, failure.From(cmp.Or(s.r.verbs.failing(), err))
+	case answered && fault == course.Broken && (f.Class == failure.Unreachable || f.Class == failure.Failed):
+		f = failure.Failure{Err: fmt.Errorf("%w: %w", failure.ErrEndedEarly, err), Class: failure.Failed}
 	}
-	if class := failure.Of(err); answered && fault == course.Broken && (class == failure.Unreachable || class == failure.Failed) {
-		err = fmt.Errorf("%w: %w", failure.ErrEndedEarly, err)
-	}
-	return other, goOn, err
+	return other, goOn, f
 }
 
 // Gets says which attempts of a reflector may be GETs.

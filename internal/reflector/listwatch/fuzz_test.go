@@ -237,7 +237,7 @@ func FuzzResponse(f *testing.F) {
 		if !strings.Contains(body, "Status") { // it may quote what it likes
 			checkSecrecy(t, redact.Error(err)) // as a reflector does
 		}
-		if wait := failure.Outcome(err).RetryAfter; wait < 0 || wait > (1<<31)*time.Second {
+		if wait := failure.From(err).Outcome().RetryAfter; wait < 0 || wait > (1<<31)*time.Second {
 			t.Errorf("%d with Retry-After %q: got a time to wait of %v", sent, retryAfter, wait)
 		}
 		class := failure.Of(err)

@@ -52,6 +52,9 @@ func (w *world) step(t *testing.T, d *datadriven.TestData) string {
 	if d.Cmd == "table" {
 		return verbTable()
 	}
+	if d.Cmd == "end" {
+		return end(t, d)
+	}
 	if d.Cmd == "gets" { // another world
 		w.verbs = newVerbWorld(course.AlsoGets)
 		return ""

@@ -36,13 +36,13 @@ const (
 )
 
 // FaultOf returns what a failure says about its verb. answered is set if a stream was open.
-func FaultOf(err error, answered bool) Fault {
-	if errors.Is(err, failure.ErrNoAnswer) {
+func FaultOf(f failure.Failure, answered bool) Fault {
+	if errors.Is(f.Err, failure.ErrNoAnswer) {
 		return Hung
 	}
 	var noConnection *net.OpError
-	code := failure.StatusCode(err)
-	switch class := failure.Of(err); class {
+	code := failure.StatusCode(f.Err)
+	switch f.Class {
 	case failure.Malformed:
 		return Broken
 	case failure.Throttled:
@@ -50,7 +50,7 @@ func FaultOf(err error, answered bool) Fault {
 	case failure.TooLarge, failure.Expired:
 		return Failing
 	case failure.Failed:
-		if answered && (code == 0 || redact.IsDecoding(err)) {
+		if answered && (code == 0 || redact.IsDecoding(f.Err)) {
 			return Broken
 		}
 		if code == http.StatusNotImplemented {
@@ -61,7 +61,7 @@ func FaultOf(err error, answered bool) Fault {
 		switch {
 		case answered:
 			return Broken
-		case errors.As(err, &noConnection) && noConnection.Op == "dial":
+		case errors.As(f.Err, &noConnection) && noConnection.Op == "dial":
 			return NoFault
 		}
 		return Failing

@@ -53,7 +53,7 @@ func TestFaultOf(t *testing.T) {
 		"501 in a stream": {&apierrors.StatusError{ErrStatus: metav1.Status{Code: 501}}, true, course.Unknown},
 		"500 in a stream": {answer(500), true, course.Failing},
 	} {
-		if got := course.FaultOf(fmt.Errorf("wrapped: %w", test.err), test.answered); got != test.want {
+		if got := course.FaultOf(failure.From(fmt.Errorf("wrapped: %w", test.err)), test.answered); got != test.want {
 			t.Errorf("%s: got %d, want %d", name, got, test.want)
 		}
 	}

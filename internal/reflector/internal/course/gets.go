@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
 
@@ -65,12 +66,12 @@ func (v *Verbs) allFail(l *learned) bool {
 
 // getFailed takes the failure of a GET. The turn is that of the verb which has not failed last. A GET that is refused
 // is not sent for a while.
-func (v *Verbs) getFailed(l *learned, fault Fault, now moment.Moment) {
+func (v *Verbs) getFailed(l *learned, f failure.Failure, fault Fault, now moment.Moment) {
 	if l.next = listTurn; l.last == List {
 		l.next = watchListTurn
 	}
-	if fault == NoFault {
-		return
+	if f.Class == failure.Unauthorized {
+		return // it is about the token, and no verb needs another one
 	}
 	l.ungotten++
 	v.resource.count(Get, v.id)

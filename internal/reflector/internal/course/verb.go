@@ -181,8 +181,8 @@ func (v *Verbs) MayCompare(now moment.Moment) bool {
 // Failed takes the failure of a request for the state. once is as in Next. Failed reports whether the
 // attempt goes on, and with which verb: what Next has returned takes the place of Metadata. If the
 // attempt cannot go on, [Verbs.Turn] makes that the verb of the next one.
-func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now moment.Moment) (other Verb, goOn bool) {
-	if fault == NoFault && (verb != Get || failure.Of(cause) != failure.Unauthorized) || v.gets == OnlyGets {
+func (v *Verbs) Failed(verb Verb, f failure.Failure, fault Fault, once bool, now moment.Moment) (other Verb, goOn bool) {
+	if fault == NoFault || v.gets == OnlyGets {
 		return verb, false
 	}
 	l := v.record()
@@ -190,10 +190,10 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 	case Metadata:
 		return verb, v.metadataFailed(l, fault, now)
 	case Get:
-		v.getFailed(l, fault, now)
+		v.getFailed(l, f, fault, now)
 		return verb, false
 	}
-	l.next, l.last, l.cause = anyTurn, verb, cause
+	l.next, l.last, l.cause = anyTurn, verb, f.Err
 	slow := fault == Hung || fault == Throttled // others cannot all find out for themselves
 	v.resource.slow = slow
 	if fault == Throttled {
@@ -211,7 +211,7 @@ func (v *Verbs) Failed(verb Verb, cause error, fault Fault, once bool, now momen
 	}
 	// A selection believes what others have found out, if its own request failed likewise. A connection may break at
 	// any time, and says nothing.
-	same := slow || failure.Of(cause) != failure.Unreachable
+	same := slow || f.Class != failure.Unreachable
 	if (v.allFail(l) || same && v.resource.bothFail()) && v.mayGet(now) {
 		l.next = getTurn
 		return Get, !slow

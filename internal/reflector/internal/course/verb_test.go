@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/course"
+	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 	"github.com/refwatch/refwatch/test/testmain"
 )
@@ -79,7 +80,7 @@ func attempt(v *course.Verbs, a answers, large, once bool, now moment.Moment) (g
 			now, got.took = now.Add(timeout), got.took+timeout
 			v.NoAnswer(false)
 		}
-		other, goOn = v.Failed(verb, errors.New(answer), fault, once, now)
+		other, goOn = v.Failed(verb, failure.From(errors.New(answer)), fault, once, now)
 		return other, goOn && fault != course.Hung
 	}
 	names := map[course.Verb]string{course.WatchList: "WatchList", course.List: "list", course.Get: "GET"}

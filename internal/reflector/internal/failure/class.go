@@ -71,22 +71,26 @@ const (
 	// ([cache.ErrMalformed]), or that a source or store panicked. The next read is a
 	// consistent one.
 	Malformed Class = "Malformed"
-	// Silent means [ErrSilent] or [ErrUnverified]. The next read is a consistent one.
+	// Silent means [ErrSilent]. The next read is a consistent one.
 	Silent Class = "Silent"
+	// Unverified means [ErrUnverified]. The next read is a consistent one.
+	Unverified Class = "Unverified"
 )
 
 // IsRefusal reports whether the server answered that it will not serve the caller.
 func (c Class) IsRefusal() bool { return c == Unauthorized || c == Forbidden || c == Refused }
 
-// EndsStreams reports whether a stream ends so although nothing is wrong with its object: its connection was lost, or
-// the server has ended it. Another stream opens at once, and only its failure says that the object cannot be read.
-func (c Class) EndsStreams() bool { return c == Unreachable || c == Failed || c == Expired }
+// EndsStreams reports whether a stream ends so although nothing is wrong with its object: its connection was lost, the
+// server has ended it, or it could not be verified.
+func (c Class) EndsStreams() bool {
+	return c == Unreachable || c == Failed || c == Expired || c == Unverified
+}
 
 // NeedsConsistentRead reports whether the version known so far is of no more use.
 // TooLarge is among these classes because only a consistent read shows whether the
 // server lags or was rolled back.
 func (c Class) NeedsConsistentRead() bool {
-	return c == Expired || c == TooLarge || c == Malformed || c == Silent
+	return c == Expired || c == TooLarge || c == Malformed || c == Silent || c == Unverified
 }
 
 // Of returns the class of an error of a list or a watch.
@@ -98,8 +102,10 @@ func Of(err error) Class {
 		return Store
 	case errors.Is(err, cache.ErrMalformed), errors.Is(err, redact.ErrPanic):
 		return Malformed
-	case errors.Is(err, ErrSilent), errors.Is(err, ErrUnverified):
+	case errors.Is(err, ErrSilent):
 		return Silent
+	case errors.Is(err, ErrUnverified):
+		return Unverified
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return Expired
 	case isTooLarge(err):

@@ -11,12 +11,22 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
 )
 
+// Failure is an error with its class, which is found once. The zero value is no failure.
+type Failure struct {
+	Err   error
+	Class Class
+}
+
+// From returns an error of a list or a watch as a Failure.
+func From(err error) Failure { return Failure{err, Of(err)} }
+
 // outcomes maps each class of failure onto what it means for admission.
 var outcomes = map[Class]admission.Kind{
 	None:         admission.Synced,
 	Expired:      admission.Answered,
 	TooLarge:     admission.Answered,
 	Silent:       admission.Answered,
+	Unverified:   admission.Answered,
 	Throttled:    admission.Throttled,
 	Unauthorized: admission.Unauthorized,
 	Forbidden:    admission.Refused,
@@ -27,8 +37,8 @@ var outcomes = map[Class]admission.Kind{
 	Unreachable:  admission.Unreachable,
 }
 
-// Outcome returns what an error means for admission.
-func Outcome(err error) admission.Outcome {
-	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return admission.Outcome{Kind: outcomes[Of(err)], RetryAfter: time.Duration(seconds) * time.Second, Cause: redact.Bound(err)}
+// Outcome returns what a failure means for admission.
+func (f Failure) Outcome() admission.Outcome {
+	seconds, _ := apierrors.SuggestsClientDelay(f.Err)
+	return admission.Outcome{Kind: outcomes[f.Class], RetryAfter: time.Duration(seconds) * time.Second, Cause: redact.Bound(f.Err)}
 }

@@ -35,7 +35,7 @@ func TestOutcome(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := failure.Outcome(test.err)
+			got := failure.From(test.err).Outcome()
 			if want := (admission.Outcome{Kind: test.kind, RetryAfter: test.retryAfter, Cause: test.err}); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
