@@ -28,14 +28,24 @@ const (
 // getsFirst is how long the resource's lesson of GETs lasts at first: those that failed may be the only ones that do.
 const getsFirst = 10 * time.Second
 
-// usesGets reports whether a lesson says that nothing but GETs works. When that of the resource is over, a selection
-// tries another verb that has not failed itself; one that has, if there is none for a minute.
+// usesGets reports whether a lesson says that nothing but GETs works. When that of the resource is over, some
+// selections try another verb that have not failed themselves; one that has, if there is none for a minute.
 func (v *Verbs) usesGets(now moment.Moment) bool {
 	r := v.resource
-	if v.learned != nil && v.learned.gets.holds(now) || v.sick && r.gets.lasts > 0 && now < r.gets.until.Add(lessonFirst) {
+	switch {
+	case v.learned != nil && v.learned.gets.holds(now):
+		return true
+	case r.gets.lasts == 0:
+		return false
+	case v.sick && now < r.gets.until.Add(lessonFirst):
+		return true
+	case r.gets.use(now) && (!r.gets.tried || r.trials >= failedEveryOfAll):
 		return true
 	}
-	return r.gets.use(now)
+	if r.trials++; r.next == getTurn {
+		r.next = anyTurn
+	}
+	return false
 }
 
 // mayGet reports whether a GET may take the place of a WatchList or a list.
@@ -118,7 +128,7 @@ func (v *Verbs) Ended() {
 func (v *Verbs) got(now moment.Moment) {
 	r, l := v.resource, v.record()
 	if l.refused+l.failed+l.unlisted > 0 || r.allFail() && !v.knowsGets() {
-		if !r.learnGets(now) {
+		if !r.learnGets(v.sick, now) {
 			l.gets.learn(now, lessonFirst, lessonLongest)
 		}
 	}

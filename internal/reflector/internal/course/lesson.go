@@ -60,6 +60,7 @@ type Resource struct {
 	gets     lesson   // WatchLists and lists fail, and GETs work
 	ungot    lesson   // GETs are refused
 	tryList  bool     // the last trial of another verb than GET was a list
+	trials   int      // of another verb since the lesson of GETs was over
 	streams  int      // that are open
 	sick     int      // selections: see Verbs.sick
 	slow     bool     // the last WatchList or list that failed was not answered, or throttled
@@ -96,14 +97,16 @@ func (r *Resource) learn(id uint64, now moment.Moment, first time.Duration) {
 
 // learnGets takes the lesson that GETs work, and nothing else does. It reports whether it is one of the resource: the
 // selection then has none of its own, so that another verb which works for one soon is used for all. It is none while
-// others are well, or none but this one fails. Only a trial that has failed makes the lesson longer: many attempts may
-// be under way when it is learned.
-func (r *Resource) learnGets(now moment.Moment) (learned bool) {
+// others are well, or none but this one fails. Only trials that have failed make the lesson longer: many attempts may
+// be under way when it is learned. A selection that has not failed before is one of several that try: others may be
+// well whose streams had just ended when the lesson was learned.
+func (r *Resource) learnGets(sick bool, now moment.Moment) (learned bool) {
 	if r.sick < 2 || r.othersAreWell() {
 		return false
 	}
-	if r.gets.lasts == 0 || r.gets.tried {
+	if r.gets.lasts == 0 || r.gets.tried && (sick || r.trials >= failedEveryOfAll) {
 		r.gets.learn(now, getsFirst, lessonLongest)
+		r.trials = 0
 	}
 	return true
 }
@@ -160,7 +163,7 @@ func (r *Resource) stored(verb Verb, now moment.Moment) {
 	case Metadata:
 		r.whole = lesson{}
 	}
-	r.gets, r.throttle = lesson{}, 0
+	r.gets, r.trials, r.throttle = lesson{}, 0, 0
 	if r.next == getTurn {
 		r.next = anyTurn
 	}
