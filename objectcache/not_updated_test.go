@@ -47,6 +47,8 @@ func TestPhasesInAnOutage(t *testing.T) {
 					r.AddReference(namespace, name, "pod")
 				}
 				time.Sleep(time.Minute)
+				r.AddReference(namespace, "sealed", "another pod") // it is read once more, without a stream
+				time.Sleep(time.Minute)
 				heal := fault(r)
 				r.server.CloseStreams(nil)
 				cut := time.Now()

@@ -75,7 +75,7 @@ func TestRefusalGraceOfAPolledObject(t *testing.T) {
 		var refuse atomic.Bool
 		refused := make(chan struct{})
 		s.answers(func(request apiserver.Request) verdict {
-			if request.Verb == "watch" {
+			if request.Verb == "watch" || request.Verb == "get" {
 				return status(forbidden())
 			}
 			if refuse.CompareAndSwap(true, false) {

@@ -377,6 +377,12 @@ func TestGetsAreRefused(t *testing.T) {
 			return nil
 		})
 		r.AddReference(namespace, "alone", "pod")
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			if status, _ := r.Status(namespace, "alone"); status.LastError != nil && !apierrors.IsInternalError(status.LastError) {
+				t.Fatalf("alone: the last error is %v, want the failure of lists and watches", status.LastError)
+			}
+		}
 		for range 20 {
 			if _, err := r.get("alone", time.Minute); !apierrors.IsInternalError(err) || apierrors.IsForbidden(err) {
 				t.Fatalf("alone: got %v, want the failure of lists and watches", err)
