@@ -11,7 +11,7 @@ import (
 )
 
 // backoff is a policy for pauses. The base of the first pause is first. Each further base is factor times the one
-// before. Jitter makes a pause up to twice as long as its base. No pause is longer than longest.
+// before. Jitter makes a pause up to half longer than its base. No pause is longer than longest.
 type backoff struct {
 	first, longest time.Duration
 	factor         float64
@@ -40,7 +40,7 @@ const maxRetryAfter = time.Minute
 // pause returns the nth pause, n counting from 1.
 func (b backoff) pause(n uint32) time.Duration {
 	base := float64(b.first) * math.Pow(b.factor, float64(min(max(n, 1), 64)-1))
-	return time.Duration(min(base, float64(b.longest)/2) * (1 + rand.Float64()))
+	return time.Duration(min(base, float64(b.longest)*2/3) * (1 + rand.Float64()/2))
 }
 
 // honored returns how long to wait for a Retry-After. It adds jitter, because servers send many clients the same value

@@ -123,7 +123,7 @@ func (w *verbs) of(name string) *course.Verbs {
 // waits.
 const (
 	longestStale   = 3 * time.Minute
-	mostRequests   = 400 // an hour
+	mostRequests   = 310 // an hour
 	attemptsAtMost = 5   // and the next one has it
 	// throttledAttempts is how many more there may be in the 30 s until a GET takes the place of requests that
 	// are throttled.
@@ -131,7 +131,7 @@ const (
 )
 
 // The whole product of faults, but those that leave nothing that works. Attempts of an object that is polled follow
-// each other after 7.5 to 15 s, others after 0.1 s at first, and a stream lasts for 30 to 60 minutes.
+// each other after 10 to 15 s, others after 0.1 s at first, and a stream lasts for 30 to 60 minutes.
 func TestVerbsOfEachFault(t *testing.T) {
 	testmain.Long(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -225,7 +225,7 @@ func live(w *verbs, v *course.Verbs, a answers, large, once bool, others string,
 			if v.Polled() == nil { // the back-off begins when the first attempt fails
 				pause = min(pause, 100*time.Millisecond<<min(attempts, 10))
 			}
-			w.now = w.now.Add(pause/2 + time.Duration(random.Int64N(int64(pause/2))))
+			w.now = w.now.Add(pause*2/3 + time.Duration(random.Int64N(int64(pause/3))))
 		}
 		if l.stale = max(l.stale, w.now.Sub(fresh)); l.stale > longestStale {
 			return l, fmt.Errorf("the state is %v old; the last attempt: %v", l.stale, got.requests)
