@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package course_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/refwatch/refwatch/internal/reflector/internal/course"
+)
+
+// Requests of several selections are throttled, and GETs take their place. When that lesson is over, the first trial is
+// one of a list or a WatchList, and no GET: no turn of a GET is left from before.
+func TestFirstTrialAfterGets(t *testing.T) {
+	w := newVerbWorld(course.AlsoGets)
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	throttled := answers{"throttled", "throttled", "well", "well", "well"}
+	for range 6 {
+		for _, name := range names {
+			attempt(w.of(name), throttled, false, false, w.now)
+			w.now = w.now.Add(time.Second)
+		}
+	}
+	for _, name := range names {
+		if got := attempt(w.of(name), throttled, false, false, w.now); got.requests[len(got.requests)-1] != "GET well" {
+			t.Fatalf("%s: got %v, want a GET", name, got.requests)
+		}
+	}
+	began := w.now
+	for w.now.Sub(began) < 10*time.Minute {
+		for _, name := range names {
+			if got := attempt(w.of(name), well, false, false, w.now); got.requests[0] != "GET well" {
+				if after := w.now.Sub(began); after > 90*time.Second {
+					t.Errorf("the first trial of another verb: after %v, want 90 s at most", after)
+				}
+				return
+			}
+			w.now = w.now.Add(2 * time.Second)
+		}
+	}
+	t.Error("no trial of another verb in 10 minutes")
+}
