@@ -46,6 +46,11 @@ type rig struct {
 	client kubernetes.Interface
 	stop   func()                        // ends Run and waits for it
 	down   atomic.Pointer[metav1.Status] // the answer to every get, list and watch, if not nil
+
+	// Those of a condition.
+	padding  []byte        // of each object that is written
+	delay    time.Duration // of each answer, with failVerbs
+	halfSick bool          // failVerbs affects one of two requests
 }
 
 // newClient returns a client of the config, whose connections are closed at the end of the test.
@@ -139,6 +144,9 @@ func (r *rig) create(name string, change ...func(*corev1.Secret)) *corev1.Secret
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Data:       map[string][]byte{"password": []byte(canary)},
 	}
+	if r.padding != nil {
+		secret.Data["padding"] = r.padding
+	}
 	for _, f := range change {
 		f(secret)
 	}
@@ -153,6 +161,9 @@ func (r *rig) create(name string, change ...func(*corev1.Secret)) *corev1.Secret
 func (r *rig) update(name, value string) *corev1.Secret {
 	r.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"password": []byte(value)}}
+	if r.padding != nil {
+		secret.Data["padding"] = r.padding
+	}
 	updated, err := r.client.CoreV1().Secrets(namespace).Update(r.t.Context(), secret, metav1.UpdateOptions{})
 	if err != nil {
 		r.t.Fatalf("update %s: %v", name, err)
