@@ -85,7 +85,7 @@ model: ## Run MODEL=10000 random schedules of actions and faults (or MODEL=10m),
 
 .PHONY: matrix
 matrix: ## Run each fault MATRIX_RUNS=20 times and each pair MATRIX_PAIRS=1 times, with MATRIX_SCALE=10 references (or MATRIX_FAULTS=NAME,NAME only)
-	$(GO) test -count=1 -timeout 0 -v -run 'TestMatrix$$' ./test/model -args -model.seed=0 -model.runs=$(MATRIX_RUNS) \
+	$(GO) test -count=1 -timeout 0 -v -run 'Test(Matrix|Verbs)$$' ./test/model -args -model.seed=0 -model.runs=$(MATRIX_RUNS) \
 		-model.pairs=$(MATRIX_PAIRS) -model.scale=$(MATRIX_SCALE) -model.faults='$(MATRIX_FAULTS)'
 
 .PHONY: patterns

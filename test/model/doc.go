@@ -104,7 +104,8 @@
 // for a kind whose subject cannot use what works: a dynamic client has no GETs, and a TTLStore and a DirectStore have
 // nothing else. They also pause beside other faults, for ten minutes after these, and for an hour if only GETs work,
 // because what other faults have taught may hold as long; and for [Options].NewSubjects. TestVerbs lets each last for
-// long.
+// long. With -model.runs, as in "make matrix", it also walks the [Triples], in which three verbs fail, each in its own
+// way.
 //
 // # Subjects
 //

@@ -113,18 +113,23 @@ func Catalog() []Fault { return slices.Clone(catalog) }
 func addFaults(faults ...Fault) {
 	for _, f := range faults {
 		catalog = append(catalog, f)
-		op := &operation{weight: max(1, faultWeights[f.Name]), run: func(w *World, s Step) { w.inject(f, s.Args) }}
-		switch f.Scope {
-		case OfKind:
-			op.args = []bounds{{max: 2}}
-		case OfObjects:
-			op.args, op.rest = []bounds{anyObject}, &anyObject
-		case OfOneServer:
-			op.args = []bounds{{max: servers - 1}}
-		}
-		operations["inject "+f.Name] = op
+		addStep(f, max(1, faultWeights[f.Name]))
 	}
 	slices.SortStableFunc(catalog, func(a, b Fault) int { return a.Class - b.Class })
+}
+
+// addStep adds the step that injects a fault. It is drawn as often as its weight says.
+func addStep(f Fault, weight int) {
+	op := &operation{weight: weight, run: func(w *World, s Step) { w.inject(f, s.Args) }}
+	switch f.Scope {
+	case OfKind:
+		op.args = []bounds{{max: 2}}
+	case OfObjects:
+		op.args, op.rest = []bounds{anyObject}, &anyObject
+	case OfOneServer:
+		op.args = []bounds{{max: servers - 1}}
+	}
+	operations["inject "+f.Name] = op
 }
 
 // maxFaults is how many faults there are at a time.

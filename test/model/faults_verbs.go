@@ -4,6 +4,8 @@ package model
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,13 +61,16 @@ var failing = []struct {
 	{"only-watches", lists | gets},
 }
 
-// ways are the ways in which a verb fails for good, and how soon a Get is answered beside each: that is promised. GETs
-// take the place of requests that were throttled for 30 s.
-var ways = []struct {
+// way is a way in which a verb fails for good, and how soon a Get is answered beside it.
+type way struct {
 	name     string
 	answered time.Duration
 	inject   func(*World, Target) (heal func())
-}{
+}
+
+// ways are all of them. How soon a Get is answered is promised. GETs take the place of requests that were throttled for
+// 30 s.
+var ways = []way{
 	{"forbidden", 5 * time.Second, responds(forbidden)},
 	{"500", 5 * time.Second, responds(internalError)},
 	{"503", 5 * time.Second, responds(unavailable)},
@@ -81,19 +86,74 @@ const verbClass = 45
 
 // The faults of some verbs, which last while another verb may work. Each way has one of the scopes, in turn.
 func init() {
-	scopes := []Scope{OfServer, OfKind, OfObjects}
 	for i, of := range failing {
 		for j, way := range ways {
-			name := of.name + "-" + way.name
-			verbFaults[name] = verbFault{of.fails, way.answered}
-			addFaults(Fault{verbClass + i, name, scopes[(i+j)%len(scopes)], usualRecovery, func(w *World, t Target) func() {
-				some := t
-				some.verbs = of.fails
-				heal := way.inject(w, some)
-				w.closeStreams(t)
-				return heal
-			}})
+			f := verbsFault(of.name+"-"+way.name, scopes[(i+j)%len(scopes)], failsIn{of.fails, way})
+			f.Class = verbClass + i
+			addFaults(f)
 		}
+	}
+	for _, left := range []verbs{gets, lists, watchLists} {
+		addTriples(left)
+	}
+}
+
+// scopes are those of the faults of verbs.
+var scopes = []Scope{OfServer, OfKind, OfObjects}
+
+// failsIn is how some verbs fail.
+type failsIn struct {
+	verbs verbs
+	way   way
+}
+
+// verbsFault returns a fault in which some verbs fail, and others, each in its own way.
+func verbsFault(name string, scope Scope, all ...failsIn) Fault {
+	var of verbFault
+	for _, some := range all {
+		of.fails |= some.verbs
+		of.answered = max(of.answered, some.way.answered)
+	}
+	verbFaults[name] = of
+	return Fault{verbClass, name, scope, usualRecovery, func(w *World, t Target) func() {
+		var heals []func()
+		for _, some := range all {
+			target := t
+			target.verbs = some.verbs
+			heals = append(heals, some.way.inject(w, target))
+		}
+		w.closeStreams(t)
+		return func() {
+			for _, heal := range heals {
+				heal()
+			}
+		}
+	}}
+}
+
+// triples are the faults of [Triples].
+var triples []Fault
+
+// Triples returns the faults in which three verbs fail, each in its own way, such as
+// watchlist-500+watch-reset+list-hang. They are in no catalog, but each has a step.
+func Triples() []Fault { return slices.Clone(triples) }
+
+// addTriples adds the faults that leave one verb, in all ways.
+func addTriples(left verbs) {
+	for i := range len(ways) * len(ways) * len(ways) {
+		var names []string
+		var all []failsIn
+		for rest := i; len(all) < 3; rest /= len(ways) {
+			next := failing[:4] // one verb each
+			for next[0].fails == left || len(all) > 0 && next[0].fails <= all[len(all)-1].verbs {
+				next = next[1:]
+			}
+			some := failsIn{next[0].fails, ways[rest%len(ways)]}
+			names, all = append(names, next[0].name+"-"+some.way.name), append(all, some)
+		}
+		f := verbsFault(strings.Join(names, "+"), scopes[i%len(scopes)], all...)
+		triples = append(triples, f)
+		addStep(f, 0)
 	}
 }
 

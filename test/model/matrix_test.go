@@ -55,12 +55,13 @@ func faultsNamed(names string) ([]model.Fault, error) {
 		return all, nil
 	}
 	var some []model.Fault
+	known := append(model.Catalog(), model.Triples()...)
 	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(all, func(f model.Fault) bool { return f.Name == strings.TrimSpace(name) })
+		i := slices.IndexFunc(known, func(f model.Fault) bool { return f.Name == strings.TrimSpace(name) })
 		if i < 0 {
 			return nil, fmt.Errorf("-model.faults=%s: there is no fault %q, but these: %s", names, name, cell{faults: all}.name(", "))
 		}
-		some = append(some, all[i])
+		some = append(some, known[i])
 	}
 	return some, nil
 }
