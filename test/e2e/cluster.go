@@ -149,7 +149,17 @@ func (c *Cluster) Compact(ctx context.Context) error {
 // the object by name and to lists of its resource. The watch cache lists the resource too: start the server with
 // "--watch-cache-sizes=RESOURCE#0" if it must serve the other objects.
 func (c *Cluster) Corrupt(ctx context.Context, resource, namespace, name string) error {
-	return c.etcd.put(ctx, "/registry/"+resource+"/"+namespace+"/"+name, []byte("no object"))
+	return c.etcd.put(ctx, key(resource, namespace, name), []byte("no object"))
+}
+
+// Erase removes an object of the core group from etcd, also one that the API server cannot decode.
+func (c *Cluster) Erase(ctx context.Context, resource, namespace, name string) error {
+	return c.etcd.remove(ctx, key(resource, namespace, name))
+}
+
+// key returns the key of an object of the core group in etcd.
+func key(resource, namespace, name string) string {
+	return "/registry/" + resource + "/" + namespace + "/" + name
 }
 
 // path returns the path of a file of the cluster.

@@ -89,6 +89,11 @@ func (e *etcd) put(ctx context.Context, key string, value []byte) error {
 	return e.call(ctx, http.MethodPost, "/v3/kv/put", map[string][]byte{"key": []byte(key), "value": value}, nil)
 }
 
+// remove removes a key.
+func (e *etcd) remove(ctx context.Context, key string) error {
+	return e.call(ctx, http.MethodPost, "/v3/kv/deleterange", map[string][]byte{"key": []byte(key)}, nil)
+}
+
 // etcdError is an error answer of etcd. https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/
 type etcdError struct {
 	Code    int

@@ -71,7 +71,7 @@ func TestKindThrottled(t *testing.T) {
 	stop()
 }
 
-func isThrottled(_ *corev1.SecretList, err error) error {
+func isThrottled(_ any, err error) error {
 	if !apierrors.IsTooManyRequests(err) {
 		return fmt.Errorf("got error %w, want 429", err)
 	}

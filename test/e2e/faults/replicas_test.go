@@ -137,6 +137,7 @@ func TestTwoAPIServers(t *testing.T) {
 		b.converged(b.names)
 		b.observe(fault, "converges after the last cut", fmt.Sprintf("%d cuts, all changed", cuts+1), time.Since(began))
 	})
+	t.Run("late etcd", func(t *testing.T) { testLateEtcd(t, cluster, replica) })
 }
 
 // One of two API servers behind a load balancer has no HTTP/2. The first dial meets it, and so all watches use
