@@ -23,6 +23,7 @@ type frontEndOptions struct {
 	backend string // its address
 	tls     bool   // whether the backend wants TLS
 	streams string // how many streams a connection may have
+	buffers bool   // whether nginx buffers answers
 	global  string // lines of the configuration that one case needs: of the program,
 	server  string // and of the server in it
 }
@@ -62,7 +63,7 @@ http {
 			proxy_pass SCHEME://BACKEND;
 			proxy_http_version 1.1;
 			proxy_set_header Connection "";
-			proxy_buffering off;
+			proxy_buffering BUFFERING;
 		}
 	}
 }
@@ -140,8 +141,9 @@ func configure(t *testing.T, config string, o frontEndOptions) (address, dir, fi
 	if o.streams == "" {
 		o.streams = "100"
 	}
+	buffering := map[bool]string{false: "off", true: "on"}[o.buffers]
 	config = strings.NewReplacer("DIR", dir, "ADDRESS", address, "BACKEND", o.backend, "SCHEME", scheme,
-		"STREAMS", o.streams, "GLOBAL", o.global, "SERVER", o.server).Replace(config)
+		"STREAMS", o.streams, "BUFFERING", buffering, "GLOBAL", o.global, "SERVER", o.server).Replace(config)
 	file = filepath.Join(dir, "front-end.conf")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
