@@ -36,7 +36,7 @@ func (g *getter) GetObject(ctx context.Context) (runtime.Object, error) {
 
 // getStore is a store that reads its object.
 type getStore struct {
-	reflector.Store
+	*replaced
 	*getter
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,33 +97,40 @@ func TestVerbsThatAlternateRespectTheBackOff(t *testing.T) {
 	}
 }
 
-// The watch after a list is given up: that says nothing about watches.
+// Watches after a list that Pause gives up say nothing about watches.
 func TestPauseDuringTheWatchAfterAList(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		gate := reflector.NewGate(reflector.GateOptions{})
-		source := &fakeSource{onList: lists(brings("5", secret("5")))}
-		r := start(t, withoutWatches{source}, reflector.Options{Gate: gate, Resource: "secrets"})
-		for r.source.count("watch") == 0 {
+		source := withoutWatches{&fakeSource{onList: lists(brings("5", secret("5")))}, &atomic.Bool{}}
+		r := start(t, source, reflector.Options{})
+		for watches := range 3 {
+			for r.source.count("watch") == watches {
+				after(time.Second)
+			}
+			r.Pause()
 			after(time.Second)
+			r.Follow()
 		}
-		r.Pause()
-		after(time.Second)
-		well := &fakeSource{onList: lists(brings("9", secret("6"))), onWatch: streams(opens(state(secret("6"), "9")...))}
-		other := start(t, well, reflector.Options{Gate: gate, Resource: "secrets"})
-		after(time.Second)
-		if got := other.Status(); got.Polled || !got.Streaming {
-			t.Errorf("another reflector: got %+v, want a stream", got)
+		source.well.Store(true)
+		after(30 * time.Second)
+		if got := r.Status(); got.Polled || !got.Streaming {
+			t.Errorf("got %+v, want a stream", got)
 		}
 	})
 }
 
-// withoutWatches is a source whose WatchLists fail, and whose watches are being opened until they end.
-type withoutWatches struct{ *fakeSource }
+// withoutWatches is a source whose WatchLists fail, and whose watches are being opened until they end or it is well.
+type withoutWatches struct {
+	*fakeSource
+	well *atomic.Bool
+}
 
 func (s withoutWatches) Watch(ctx context.Context, options metav1.ListOptions) (listwatch.Stream, error) {
 	s.record("watch", options)
 	if options.SendInitialEvents != nil {
 		return nil, unavailable()
+	}
+	if s.well.Load() {
+		return bound(ctx, newStream()), nil
 	}
 	<-ctx.Done()
 	return nil, ctx.Err()
