@@ -118,6 +118,17 @@ func TestPauseDuringTheWatchAfterAList(t *testing.T) {
 	})
 }
 
+// Where WatchLists fail and watches after a list hang, the object is polled.
+func TestWatchesThatHang(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := start(t, withoutWatches{&fakeSource{onList: lists(brings("5", secret("5")))}, &atomic.Bool{}}, reflector.Options{})
+		after(5 * time.Minute)
+		if got := r.Status(); !got.Polled || got.LastContact.Before(time.Now().Add(-3*time.Minute)) {
+			t.Errorf("got %+v, want it polled, with a read of the last 3 minutes", got)
+		}
+	})
+}
+
 // withoutWatches is a source whose WatchLists fail, and whose watches are being opened until they end or it is well.
 type withoutWatches struct {
 	*fakeSource

@@ -127,7 +127,7 @@ func (v *Verbs) Ended() {
 // got takes a GET that has delivered the state in place of a WatchList or a list.
 func (v *Verbs) got(now moment.Moment) {
 	r, l := v.resource, v.record()
-	if l.refused+l.failed+l.unlisted > 0 || r.allFail() && !v.knowsGets() {
+	if l.refused+l.failed+l.unlisted > 0 || r.allFail() {
 		if !r.learnGets(v.sick, now) {
 			l.gets.learn(now, lessonFirst, lessonLongest)
 		}
