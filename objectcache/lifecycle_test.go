@@ -149,7 +149,7 @@ func TestObjectWithAWaitingGetIsNotIdle(t *testing.T) {
 func TestObjectWithAWaitingLiveGetIsNotIdle(t *testing.T) {
 	inBubbles(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
 		r.referenced("tls")
-		time.AfterFunc(50*time.Second, r.holdBack("watch"))
+		time.AfterFunc(50*time.Second, r.holdBack("watch", "list", "get"))
 		if _, err := r.demand("tls", objectcache.GetOptions{Live: true}); err != nil {
 			t.Errorf("got %v, want the object", err)
 		}
