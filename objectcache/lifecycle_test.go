@@ -150,6 +150,14 @@ func TestObjectWithAWaitingLiveGetIsNotIdle(t *testing.T) {
 	inBubbles(t, objectcache.WatchOptions{IdleTimeout: 5 * time.Second}, func(t *testing.T, r *rig) {
 		r.referenced("tls")
 		time.AfterFunc(50*time.Second, r.holdBack("watch", "list", "get"))
+		go func() {
+			for range 45 {
+				time.Sleep(time.Second)
+				if got := r.phase("tls"); got == objectcache.PhaseIdle || got == objectcache.PhaseSyncing {
+					t.Errorf("got phase %s, want the known state", got)
+				}
+			}
+		}()
 		if _, err := r.demand("tls", objectcache.GetOptions{Live: true}); err != nil {
 			t.Errorf("got %v, want the object", err)
 		}
