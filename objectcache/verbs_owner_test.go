@@ -48,3 +48,30 @@ func testNewOwnerOfAPolledObject(t *testing.T, r *rig, list, watch string, n int
 		}
 	}
 }
+
+// The reads of an object that is polled are no openings of streams: only the trials are.
+func TestPollsAreNoOpens(t *testing.T) {
+	for name, list := range map[string]string{"lists": "", "GETs": "500"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.known("tls", 1)
+				r.failVerbs(list, "500", all)
+				r.server.CloseStreams(nil)
+				time.Sleep(10 * time.Minute)
+				before := opens(r.Stats())
+				time.Sleep(time.Hour)
+				if got := opens(r.Stats()) - before; got == 0 || got > 10 {
+					t.Errorf("got %d openings in an hour, want those of the trials", got)
+				}
+			})
+		})
+	}
+}
+
+// opens returns how many streams were asked for.
+func opens(stats objectcache.Stats) (n uint64) {
+	for _, count := range stats.Opens {
+		n += count
+	}
+	return n
+}

@@ -109,7 +109,7 @@ func (r *Reflector) begin() *session {
 	switch {
 	case s == nil:
 		r.member.Release(admission.Outcome{})
-	case !s.once:
+	case !s.once && s.opens():
 		r.counters.countOpen(r.reason)
 	}
 	return s

@@ -70,6 +70,11 @@ func newSession(r *Reflector, once bool) *session {
 	return &session{r: r, began: moment.Now(), once: once, verb: r.verbs.next(once)}
 }
 
+// opens reports whether a stream follows the read, if that succeeds.
+func (s *session) opens() bool {
+	return s.verb == course.WatchList || s.verb == course.List && s.r.verbs.unwatched() == nil
+}
+
 // start starts the timer of the read. It precedes runStream.
 func (s *session) start() {
 	timeout := s.r.verbs.answerTimeout()

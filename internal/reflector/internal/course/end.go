@@ -21,7 +21,7 @@ const (
 	Done Reason = iota
 	// Over: the reflector ends.
 	Over
-	// Dropped: the reflector has to do something else.
+	// Dropped: Follow, Read or Pause was called.
 	Dropped
 	// Unread: the state is not stored.
 	Unread
@@ -31,7 +31,7 @@ const (
 	Demanded
 	// Unwatched: a list or a GET has brought the state, and no watch after it works.
 	Unwatched
-	// Unopened: there is no stream after the state, which may have many causes.
+	// Unopened: no stream is open after the state: the watch after a list has failed for the first time.
 	Unopened
 	// Replaced: the stream was silent, and has lost a change or may have.
 	Replaced
@@ -124,9 +124,13 @@ func (e End) Outcome() admission.Outcome {
 func (e End) IsDemanded() bool { return e.Reason == Restored || e.Reason == Demanded }
 
 // IsHarmless reports whether the stream has failed, and nothing is wrong with the object: another one opens
-// at once, and only its failure says that the object cannot be read.
+// at once. The log has such an end at level 2 only. If the next attempt fails, that is a line at level 0.
 func (e End) IsHarmless() bool {
-	return e.Streaming && e.Reason >= Restored && e.Reason != Unwatched && e.Failure.Class.EndsStreams()
+	switch e.Reason {
+	case Restored, Demanded, Replaced, Lost:
+		return e.Streaming && e.Failure.Class.EndsStreams()
+	}
+	return false
 }
 
 // IsClosed reports whether the server, a proxy or the network has ended the stream.

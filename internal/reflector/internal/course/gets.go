@@ -4,7 +4,6 @@ package course
 
 import (
 	"cmp"
-	"errors"
 	"time"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
@@ -28,24 +27,45 @@ const (
 // getsFirst is how long the resource's lesson of GETs lasts at first: those that failed may be the only ones that do.
 const getsFirst = 10 * time.Second
 
-// usesGets reports whether a lesson says that nothing but GETs works. When that of the resource is over, some
-// selections try another verb that have not failed themselves; one that has, if there is none for a minute.
+// usesGets reports whether a lesson says that nothing but GETs works, and this attempt is no trial of another verb.
 func (v *Verbs) usesGets(now moment.Moment) bool {
-	r := v.resource
-	switch {
-	case v.learned != nil && v.learned.gets.holds(now):
-		return true
-	case r.gets.lasts == 0:
-		return false
-	case v.sick && now < r.gets.until.Add(lessonFirst):
-		return true
-	case r.gets.use(now) && (!r.gets.tried || r.trials >= failedEveryOfAll):
+	l, r := v.learned, v.resource
+	if l != nil && l.gets.holds(now) {
 		return true
 	}
-	if r.trials++; r.next == getTurn {
+	return r.gets.lasts > 0 && !v.beginTrial(now)
+}
+
+// beginTrial reports whether this attempt tries another verb although the lesson of the resource says that nothing but
+// GETs works. When that is over, four selections do that have not failed themselves; if none has for a minute, one that
+// has. Each selection tries an hour after its last trial in any case: what fails for others may work for it again.
+func (v *Verbs) beginTrial(now moment.Moment) bool {
+	l, r := v.record(), v.resource
+	if l.tried == 0 {
+		l.tried = now // the first attempt in the lesson
+	}
+	isOver := !r.gets.holds(now)
+	switch {
+	case now.Sub(l.tried) >= lessonLongest:
+		l.tried = now
+		return true
+	case v.sick && now < r.gets.until.Add(lessonFirst), !isOver && !r.gets.tried:
+		return false
+	case !isOver && (r.trials >= failedEveryOfAll || l.round == r.round):
+		return false
+	}
+	if isOver {
+		r.gets.use(now)
+		r.round++
+	}
+	if r.trials++; v.sick {
+		r.trials = failedEveryOfAll // there is no other one
+	}
+	if r.next == getTurn {
 		r.next = anyTurn
 	}
-	return false
+	l.tried, l.round, l.trial = now, r.round, true
+	return true
 }
 
 // mayGet reports whether a GET may take the place of a WatchList or a list.
@@ -128,16 +148,13 @@ func (v *Verbs) Ended() {
 func (v *Verbs) got(now moment.Moment) {
 	r, l := v.resource, v.record()
 	if l.refused+l.failed+l.unlisted > 0 || r.allFail() {
-		if !r.learnGets(v.sick, now) {
+		if !r.learnGets(l.trial, now) {
 			l.gets.learn(now, lessonFirst, lessonLongest)
 		}
 	}
-	l.polled = cmp.Or(l.cause, l.polled, errUnread)
+	l.polled = cmp.Or(l.cause, l.polled, failure.ErrUnread)
 	l.ungot, r.ungot = lesson{}, lesson{}
 }
-
-// errUnread is why a selection is read by GETs, if another one has learned that.
-var errUnread = errors.New("neither lists nor watches of the resource work")
 
 // Only reports whether all attempts are GETs.
 func (v *Verbs) Only() bool { return v.gets == OnlyGets }

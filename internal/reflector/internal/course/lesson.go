@@ -14,7 +14,7 @@ import (
 type lesson struct {
 	until moment.Moment // the other verb is used
 	lasts time.Duration
-	tried bool // it is over, and one attempt has tried the other verb since
+	tried bool // it is over, and an attempt has tried the other verb since
 }
 
 func (l *lesson) holds(now moment.Moment) bool { return l.lasts > 0 && now < l.until }
@@ -60,7 +60,8 @@ type Resource struct {
 	gets     lesson   // WatchLists and lists fail, and GETs work
 	ungot    lesson   // GETs are refused
 	tryList  bool     // the last trial of another verb than GET was a list
-	trials   int      // of another verb since the lesson of GETs was over
+	trials   int      // of other verbs since the lesson of GETs began
+	round    uint32   // how often it was over; a selection tries once then
 	streams  int      // that are open
 	sick     int      // selections: see Verbs.sick
 	slow     bool     // the last WatchList or list that failed was not answered, or throttled
@@ -97,14 +98,13 @@ func (r *Resource) learn(id uint64, now moment.Moment, first time.Duration) {
 
 // learnGets takes the lesson that GETs work, and nothing else does. It reports whether it is one of the resource: the
 // selection then has none of its own, so that another verb which works for one soon is used for all. It is none while
-// others are well, or none but this one fails. Only trials that have failed make the lesson longer: many attempts may
-// be under way when it is learned. A selection that has not failed before is one of several that try: others may be
-// well whose streams had just ended when the lesson was learned.
-func (r *Resource) learnGets(sick bool, now moment.Moment) (learned bool) {
+// others are well, or none but this one fails. The lesson becomes longer when a trial has failed and four have begun:
+// others may be well whose streams had just ended when it was learned.
+func (r *Resource) learnGets(trial bool, now moment.Moment) (learned bool) {
 	if r.sick < 2 || r.othersAreWell() {
 		return false
 	}
-	if r.gets.lasts == 0 || r.gets.tried && (sick || r.trials >= failedEveryOfAll) {
+	if r.gets.lasts == 0 || trial && r.gets.tried && r.trials >= failedEveryOfAll {
 		r.gets.learn(now, getsFirst, lessonLongest)
 		r.trials = 0
 	}
@@ -163,7 +163,7 @@ func (r *Resource) stored(verb Verb, now moment.Moment) {
 	case Metadata:
 		r.whole = lesson{}
 	}
-	r.gets, r.trials, r.throttle = lesson{}, 0, 0
+	r.gets, r.throttle = lesson{}, 0
 	if r.next == getTurn {
 		r.next = anyTurn
 	}

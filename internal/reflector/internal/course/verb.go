@@ -23,7 +23,8 @@ import (
 //
 // A selection learns for itself. Two selections, of which the second one knows no better, learn for
 // their resource; one does that lists work, if a WatchList has worked for nobody. Then one selection at
-// a time tries. Of GETs nobody learns for the resource while a third of it or more has streams.
+// a time tries. Of GETs nobody learns for the resource while a third of it or more has streams. Four
+// selections try then, and each one after an hour.
 
 // Verb is a way to read the state and the changes after it.
 type Verb uint8
@@ -82,22 +83,25 @@ type Verbs struct {
 // learned is what a selection has learned. The zero value is nothing.
 type learned struct {
 	next     turn
-	refused  int    // WatchLists in a row that were refused to the caller
-	failed   int    // WatchLists in a row that failed otherwise
-	unknown  bool   // the last of them was not known to the server
-	lists    lesson // WatchLists fail, and lists work
-	unlisted int    // lists that failed since the last read
-	ungotten int    // GETs that failed since the last read
-	last     Verb   // the last WatchList or list that failed since then
-	cause    error  // and why
-	gets     lesson // both fail, and GETs work
-	ungot    lesson // GETs are refused
-	polled   error  // why there is no stream after the last list or GET; nil if there was one
-	unwatch  int    // watches after a list that failed in a row
-	watches  lesson // no watch is tried after a list
-	whole    lesson // metadata could not be read
-	late     int    // attempts in a row without an answer in time
-	givenUp  int    // attempts in a row that were given up while a caller waited
+	refused  int           // WatchLists in a row that were refused to the caller
+	failed   int           // WatchLists in a row that failed otherwise
+	unknown  bool          // the last of them was not known to the server
+	lists    lesson        // WatchLists fail, and lists work
+	unlisted int           // lists that failed since the last read
+	ungotten int           // GETs that failed since the last read
+	last     Verb          // the last WatchList or list that failed since then
+	cause    error         // and why
+	gets     lesson        // both fail, and GETs work
+	tried    moment.Moment // when another verb than GET was last tried while the resource has that lesson; 0 for never
+	round    uint32        // Resource.round of that
+	trial    bool          // that is under way, and one of Resource.trials
+	ungot    lesson        // GETs are refused
+	polled   error         // why there is no stream after the last list or GET; nil if there was one
+	unwatch  int           // watches after a list that failed in a row
+	watches  lesson        // no watch is tried after a list
+	whole    lesson        // metadata could not be read
+	late     int           // attempts in a row without an answer in time
+	givenUp  int           // attempts in a row that were given up while a caller waited
 
 	throttle throttle
 }
@@ -306,8 +310,9 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 		l.whole = lesson{}
 	}
 	l.next, l.refused, l.failed, l.unknown, l.unlisted, l.ungotten, l.last, l.cause = anyTurn, 0, 0, false, 0, 0, WatchList, nil
+	l.trial = false
 	if verb != Get {
-		l.gets, l.throttle = lesson{}, 0
+		l.gets, l.throttle, l.tried, l.round = lesson{}, 0, 0, 0
 	}
 	if verb == WatchList {
 		l.lists, l.polled, l.unwatch, l.watches = lesson{}, nil, 0, lesson{}

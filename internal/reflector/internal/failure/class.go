@@ -34,6 +34,8 @@ var (
 	ErrSilent = errors.New("the stream was silent about a change")
 	// ErrUnverified means that a stream was silent, and that no list could be read to compare it with.
 	ErrUnverified = errors.New("the stream was silent, and lists fail that would verify it")
+	// ErrUnread means that others have found out that neither lists nor watches of the resource work.
+	ErrUnread = errors.New("neither lists nor watches of the resource work")
 	// ErrStore means that the store returned an error.
 	ErrStore = errors.New("the store failed")
 )
@@ -61,7 +63,8 @@ const (
 	// Refused means another 4xx: no such resource (404), or an invalid request.
 	Refused Class = "Refused"
 	// Failed means that the server answered without the state: 5xx, a status without a
-	// code, an event that client-go cannot decode (500), or a WatchList that ended early.
+	// code, an event that client-go cannot decode (500), or a WatchList that ended early. So it did for
+	// others ([ErrUnread]).
 	Failed Class = "Failed"
 	// Unreachable means that no answer arrived: refused, reset, or timed out.
 	Unreachable Class = "Unreachable"
@@ -123,7 +126,7 @@ func Of(err error) Class {
 		return Failed
 	case code >= http.StatusBadRequest && code < http.StatusInternalServerError:
 		return Refused
-	case errors.As(err, &status), errors.Is(err, ErrEndedEarly), errors.Is(err, ErrNoBookmark):
+	case errors.As(err, &status), errors.Is(err, ErrEndedEarly), errors.Is(err, ErrNoBookmark), errors.Is(err, ErrUnread):
 		return Failed
 	}
 	return Unreachable

@@ -55,6 +55,8 @@ func TestOf(t *testing.T) {
 		"conflict":           {apierrors.NewConflict(schema.GroupResource{}, "x", nil), failure.Failed},
 		"ended early":        {fmt.Errorf("%w: x", failure.ErrEndedEarly), failure.Failed},
 		"no bookmark":        {failure.ErrNoBookmark, failure.Failed},
+		"unread":             {failure.ErrUnread, failure.Failed},
+		"unverified":         {failure.ErrUnverified, failure.Unverified},
 		"without a code":     {&apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure}}, failure.Failed},
 		"no answer":          {failure.ErrNoAnswer, failure.Unreachable},
 		"silent":             {failure.ErrSilent, failure.Silent},
