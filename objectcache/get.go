@@ -30,7 +30,7 @@ import (
 // each namespace, and Gets wait for the list or watch. What a GET has brought is the last known
 // state from then on, also if the stream is then refused.
 //
-// An object without a stream, such as an immutable one, is read again for each new
+// An object that needs no stream, such as an immutable one, is read again for each new
 // owner. A Get that is called after the owner was added waits for that read. Get returns
 // the previous state, because an owner that had it may be asking, if
 //   - the read fails,

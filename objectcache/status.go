@@ -19,7 +19,7 @@ import (
 type Phase string
 
 const (
-	// PhaseServing: the object is returned from memory. A stream brings its changes, lists do
+	// PhaseServing: the object is returned from memory. A stream brings its changes, lists or GETs do
 	// ([StreamPolled]), or it needs none for a Reason.
 	PhaseServing Phase = "Serving"
 	// PhaseNotUpdated: the object is returned from memory, and changes of it do not arrive:
@@ -126,7 +126,7 @@ type Status struct {
 	// NotUpdatedSince is since when changes of the known state do not arrive: the stream ended
 	// then, or the read that fails or hangs began. It is not before LastContact.
 	//
-	// It is zero while changes arrive, also by lists ([StreamPolled]), if the object needs no stream
+	// It is zero while changes arrive, also by lists or GETs ([StreamPolled]), if the object needs no stream
 	// and the last read of it did not fail, and if no state is known. It also stays zero for 5 s after
 	// the regular end of a stream, unless an attempt fails: the next one opens within about 0.1 s, and
 	// metrics would flicker.

@@ -125,6 +125,33 @@ func TestHealthyObjectsBesideSickOnes(t *testing.T) {
 	}
 }
 
+// An object whose lists and watches work again has a stream an hour later at the latest, although those of others do
+// not, and it was among the first that failed.
+func TestHealedObjectBesideSickOnes(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		r.known("first", 3)
+		r.known("other", 7)
+		reads := r.failVerbs("500", "500", all)
+		closeStreams := func(prefix string) {
+			r.server.CloseStreams(func(request apiserver.Request) bool { return strings.HasPrefix(request.Name, prefix) })
+		}
+		closeStreams("first")
+		time.Sleep(time.Minute)
+		closeStreams("other")
+		time.Sleep(20 * time.Minute)
+		if got := r.count(objectcache.StreamPolled, []string{"first-0", "other-0"}); got != 2 || reads.Load() == 0 {
+			t.Fatalf("got %d polled objects of two, and %d reads", got, reads.Load())
+		}
+		r.failVerbs("500", "500", func(name string) bool { return name != "first-0" })
+		for range 62 {
+			if time.Sleep(time.Minute); r.count(objectcache.StreamNamed, []string{"first-0"}) == 1 {
+				return
+			}
+		}
+		t.Error("the object has no stream an hour after it was well")
+	})
+}
+
 // A GET of a Get that waits overtakes one whose answer is late: the state does not go back.
 func TestHedgedReadOvertakesAPollingGet(t *testing.T) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {

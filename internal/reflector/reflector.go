@@ -242,7 +242,7 @@ func (r *Reflector) finish(s *session, err error) {
 	}
 	r.record(end)
 	if end.IsClosed() {
-		r.gate.shortStreams.ended(r, ended.Since.Since(), err)
+		r.gate.shortStreams.ended(r, ended.Since.Since(), end.Failure.Err)
 	}
 	if end.IsUrgent() {
 		r.member.Expedite()

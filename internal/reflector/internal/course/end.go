@@ -99,7 +99,7 @@ func (s *Session) reason(f failure.Failure) Reason {
 }
 
 // IsLast reports whether no attempt follows that does the same.
-func (e End) IsLast() bool { return e.Reason <= Dropped }
+func (e End) IsLast() bool { return e.Reason == Done || e.Reason == Over || e.Reason == Dropped }
 
 // Outcome returns what it means for admission.
 func (e End) Outcome() admission.Outcome {

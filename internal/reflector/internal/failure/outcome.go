@@ -11,7 +11,7 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
 )
 
-// Failure is an error with its class, which is found once. The zero value is no failure.
+// Failure is an error with its class. The zero value is no failure.
 type Failure struct {
 	Err   error
 	Class Class
