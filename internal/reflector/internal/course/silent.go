@@ -74,5 +74,6 @@ func (s *Silence) End(works bool, fault Fault, listsFail, mayWatchList bool, now
 	if replace = (fault == Hung || repeated) && mayWatchList; repeated && !replace {
 		s.kept = now
 	}
+	s.comparing = replace // the session ends, and begins no other comparison meanwhile
 	return replace
 }
