@@ -55,7 +55,7 @@ func (v *Verbs) beginTrial(now moment.Moment) bool {
 		return false
 	}
 	if isOver {
-		r.gets.use(now)
+		r.gets.use(now) // for a minute the others go on with GETs
 		r.round++
 	}
 	if r.trials++; v.sick {

@@ -63,8 +63,8 @@ const (
 	// Refused means another 4xx: no such resource (404), or an invalid request.
 	Refused Class = "Refused"
 	// Failed means that the server answered without the state: 5xx, a status without a
-	// code, an event that client-go cannot decode (500), or a WatchList that ended early. So it did for
-	// others ([ErrUnread]).
+	// code, an event that client-go cannot decode (500), or a WatchList that ended early. So does
+	// [ErrUnread]: the server has answered others so.
 	Failed Class = "Failed"
 	// Unreachable means that no answer arrived: refused, reset, or timed out.
 	Unreachable Class = "Unreachable"
