@@ -33,7 +33,16 @@ func (v *Verbs) usesGets(now moment.Moment) bool {
 	if l != nil && l.gets.holds(now) {
 		return true
 	}
-	return r.gets.lasts > 0 && !v.beginTrial(now)
+	if r.gets.lasts == 0 {
+		return false
+	}
+	if !v.beginTrial(now) {
+		return true
+	}
+	if r.next == getTurn {
+		r.next = anyTurn // a turn from before
+	}
+	return false
 }
 
 // beginTrial reports whether this attempt tries another verb although the lesson of the resource says that nothing but
@@ -47,7 +56,6 @@ func (v *Verbs) beginTrial(now moment.Moment) bool {
 	isOver := !r.gets.holds(now)
 	switch {
 	case now.Sub(l.tried) >= lessonLongest:
-		l.tried = now
 		return true
 	case v.sick && now < r.gets.until.Add(lessonFirst), !isOver && !r.gets.tried:
 		return false
@@ -61,10 +69,7 @@ func (v *Verbs) beginTrial(now moment.Moment) bool {
 	if r.trials++; v.sick {
 		r.trials = failedEveryOfAll // there is no other one
 	}
-	if r.next == getTurn {
-		r.next = anyTurn
-	}
-	l.tried, l.round, l.trial = now, r.round, true
+	l.round, l.trial = r.round, true
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/course"
+	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
 
 // Requests of several selections are throttled, and GETs take their place. When that lesson is over, the first trial is
@@ -39,4 +40,30 @@ func TestFirstTrialAfterGets(t *testing.T) {
 		}
 	}
 	t.Error("no trial of another verb in 10 minutes")
+}
+
+// While nothing but GETs works, each selection tries another verb an hour after its last trial, however others fail.
+// What fails for others may work for it again.
+func TestEachSelectionTriesHourly(t *testing.T) {
+	for _, fault := range []string{"failing", "throttled", "hangs", "refused"} {
+		t.Run(fault, func(t *testing.T) {
+			w := newVerbWorld(course.AlsoGets)
+			a := answers{fault, fault, "well", "well", "well"}
+			tried := map[string]moment.Moment{}
+			for began := w.now; w.now.Sub(began) < 12*time.Hour; {
+				for i := range 9 {
+					name := string(rune('a' + i))
+					got := attempt(w.of(name), a, false, false, w.now)
+					if got.requests[0] != "GET well" {
+						tried[name] = w.now
+					}
+					if after := w.now.Sub(tried[name]); after > time.Hour+time.Minute {
+						t.Fatalf("%s has tried no other verb than GET for %v, want an hour at most", name, after)
+					}
+					w.now = w.now.Add(time.Second)
+				}
+				w.now = w.now.Add(5 * time.Second)
+			}
+		})
+	}
 }

@@ -92,7 +92,7 @@ type learned struct {
 	last     Verb          // the last WatchList or list that failed since then
 	cause    error         // and why
 	gets     lesson        // both fail, and GETs work
-	tried    moment.Moment // when another verb than GET was last tried while the resource has that lesson; 0 for never
+	tried    moment.Moment // when a WatchList or a list last failed, or the first GET in its place; 0 for never
 	round    uint32        // Resource.round of that
 	trial    bool          // that is under way, and one of Resource.trials
 	ungot    lesson        // GETs are refused
@@ -197,7 +197,7 @@ func (v *Verbs) Failed(verb Verb, f failure.Failure, fault Fault, once bool, now
 		v.getFailed(l, f, fault, now)
 		return verb, false
 	}
-	l.next, l.last, l.cause = anyTurn, verb, f.Err
+	l.next, l.last, l.cause, l.tried = anyTurn, verb, f.Err, now
 	slow := fault == Hung || fault == Throttled // others cannot all find out for themselves
 	v.resource.slow = slow
 	if fault == Throttled {
