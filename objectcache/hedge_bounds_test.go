@@ -5,9 +5,6 @@ package objectcache_test
 import (
 	"context"
 	"fmt"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,49 +51,6 @@ func TestHedgedReadAndANewOwner(t *testing.T) {
 	})
 }
 
-// Hedged reads of one object are 3 s apart, also if its Get was queued several times. Openings of
-// some objects hang, and those of others are answered, so there is no outage.
-func TestHedgedReadsOfOneObjectAreApart(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		last := map[string]time.Time{}
-		var mu sync.Mutex
-		early := 0
-		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-			switch {
-			case request.Verb == "get":
-				mu.Lock()
-				if at, ok := last[request.Name]; ok && time.Since(at) < 3*time.Second {
-					early++
-				}
-				last[request.Name] = time.Now()
-				mu.Unlock()
-				sleepFor(ctx, 2*time.Second)
-			case strings.HasPrefix(request.Name, "hung-"):
-				<-ctx.Done()
-			}
-			return nil
-		})
-		// A WatchList and a list are given up after 5 s and 10 s. Then attempts are GETs, too.
-		ctx, cancel := context.WithTimeout(t.Context(), 14*time.Second)
-		defer cancel()
-		var gets sync.WaitGroup
-		for _, name := range hungNames(8) {
-			r.AddReference(namespace, name, "pod")
-			gets.Go(func() { _, _ = r.Get(ctx, namespace, name) })
-		}
-		for i := range 140 {
-			r.AddReference(namespace, fmt.Sprint("fine-", i), "pod")
-			time.Sleep(100 * time.Millisecond)
-		}
-		gets.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		if early > 0 || len(last) != 8 {
-			t.Errorf("got %d GETs less than 3 s after another of the same object, and those of %d objects, want none, and 8", early, len(last))
-		}
-	})
-}
-
 func hungNames(n int) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprint("hung-", i))
@@ -137,35 +91,6 @@ func TestHedgedReadWhoseWatchIsForbidden(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A Retry-After of a day pauses the hedged reads of a store for a minute, as it does openings.
-func TestHedgedReadAndALongRetryAfter(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		var throttle atomic.Bool
-		throttle.Store(true)
-		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-			switch request.Verb {
-			case "get":
-				if throttle.Swap(false) {
-					return &apierrors.NewTooManyRequests("slow down", 86400).ErrStatus
-				}
-			case "list", "watch":
-				sleepFor(ctx, 95*time.Millisecond)
-			}
-			return nil
-		})
-		r.create("first")
-		r.create("second")
-		r.AddReference(namespace, "first", "pod")
-		r.mustGet("first")
-		time.Sleep(2 * time.Minute)
-		r.AddReference(namespace, "second", "pod")
-		r.mustGet("second")
-		if got := r.requests("get", "second"); got != 1 {
-			t.Errorf("GETs two minutes later: got %d, want 1", got)
-		}
-	})
 }
 
 // The state of a GET and the same one of the stream are one: Changes yields it once.

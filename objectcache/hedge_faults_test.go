@@ -138,23 +138,6 @@ func TestHedgedReadWhoseOpeningsAreRefusedAndHang(t *testing.T) {
 	})
 }
 
-// A role names the objects that may be read. That the GET of another is refused says nothing
-// about those.
-func TestHedgedReadsWithARoleForNames(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
-		r.slowOpenings(95 * time.Millisecond)
-		r.server.Authorize(func(request apiserver.Request) bool { return request.Name != "stranger" })
-		r.create("mine")
-		r.AddReference(namespace, "stranger", "pod")
-		_, _ = r.get("stranger", 3*time.Second)
-		r.AddReference(namespace, "mine", "pod")
-		r.mustGet("mine")
-		if got := r.requests("get", "mine"); got != 1 {
-			t.Errorf("GETs of an object that may be read: got %d, want 1", got)
-		}
-	})
-}
-
 // Openings hang, and so do four GETs. When they end, another one is dropped from the queue. Its Get asks again within a
 // second.
 func TestHedgedReadDroppedFromTheQueue(t *testing.T) {

@@ -67,7 +67,7 @@ func (s *WatchStore[T]) newWatchLocked(e *entry[T]) *objectWatch[T] {
 	w := &objectWatch[T]{store: s, entry: e}
 	backoff := s.takeBackoffLocked(e.key)
 	if backoff.IsPause() {
-		w.nextHedge = s.now() + hedgeTimeout
+		w.hedge.Pause(s.now())
 	}
 	resource := s.resource.resource.String()
 	w.reflector = reflector.New(s.resource.Source(e.key), w, reflector.Options{
@@ -97,10 +97,8 @@ func (s *WatchStore[T]) readsByGet() reflector.Gets {
 func (w *objectWatch[T]) readLocked() {
 	s, e := w.store, w.entry
 	w.recordLocked(w.status())
-	if w.hedgeQueued {
-		s.dropHedgeLocked(w)
-	}
-	w.hedged, w.synced = w.isHedgedLocked(), false
+	s.hedges.Leave(&w.hedge)
+	w.hedge.Brought, w.synced = w.isHedgedLocked(), false
 	w.reflector.ReadFor(e.owners.Reads)
 	if w.upkeep = s.natureLocked(e).NextRead(); w.upkeep == engine.ByRead {
 		w.reflector.Read()
@@ -129,9 +127,7 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 	if w == nil {
 		return
 	}
-	if w.hedgeQueued {
-		s.dropHedgeLocked(w)
-	}
+	s.hedges.Leave(&w.hedge)
 	s.stopTimerLocked(e.timersLocked().idle)
 	s.stopTimerLocked(e.timersLocked().read)
 }

@@ -26,22 +26,18 @@ type objectWatch[T cache.Object] struct {
 	lapses    int64        // the same without prolongLocked; guarded by WatchStore.mu
 
 	// Guarded by WatchStore.mu.
-	upkeep       engine.Upkeep
-	reason       engine.Reason // why there is no stream, if upkeep is ByNone
-	synced       bool          // a read has been stored since startLocked
-	hedged       bool          // until then, the state is from hedged reads only
-	behind       bool          // that read was older than the state, which is from a hedged one
-	hedgeQueued  bool          // a hedged read waits until it may begin
-	hedging      bool          // one is under way
-	hedgeRefused bool          // the server has refused one, and has not answered the stream
-	getting      bool          // a GET of the reflector is under way, or its state is on its way into the store
-	overlaps     bool          // a hedged read was under way when it began
-	byGet        bool          // the last state is from such a GET: an absence has no version
-	nextHedge    time.Duration // when the next hedged read may begin, since WatchStore.base
+	upkeep   engine.Upkeep
+	reason   engine.Reason // why there is no stream, if upkeep is ByNone
+	synced   bool          // a read has been stored since startLocked
+	behind   bool          // that read was older than the state, which is from a hedged one
+	getting  bool          // a GET of the reflector is under way, or its state is on its way into the store
+	overlaps bool          // a hedged read was under way when it began
+	byGet    bool          // the last state is from such a GET: an absence has no version
+	hedge    engine.Hedge  // its hedged reads
 }
 
 // isHedgedLocked reports whether the state of a watch is from hedged reads only.
-func (w *objectWatch[T]) isHedgedLocked() bool { return w.hedged && !w.synced }
+func (w *objectWatch[T]) isHedgedLocked() bool { return w.hedge.Brought && !w.synced }
 
 // ReflectorName implements [reflector.Namer].
 func (w *objectWatch[T]) ReflectorName() string {
@@ -62,8 +58,8 @@ func (w *objectWatch[T]) status() reflector.Status {
 // as a contact: in between, the server may have been restored from a backup.
 func (w *objectWatch[T]) recordLocked(status reflector.Status) {
 	e := w.entry
-	if status.Synced && !w.synced && (w.hedged || w.hedgeRefused) {
-		w.store.hedgesEndLocked(w)
+	if status.Synced && !w.synced {
+		w.store.hedges.Opened(&w.hedge, e.key.Namespace, w.store.now())
 	}
 	w.getting = w.getting && !status.AskedAt.IsZero()
 	if w.synced = status.Synced; w.behind {
@@ -148,7 +144,7 @@ func (w *objectWatch[T]) Replace(items []any, version string) error {
 // GetObject implements [reflector.Getter].
 func (w *objectWatch[T]) GetObject(ctx context.Context) (runtime.Object, error) {
 	w.store.mu.Lock()
-	w.getting, w.overlaps = true, w.hedging
+	w.getting, w.overlaps = true, w.hedge.UnderWay
 	w.store.mu.Unlock()
 	state, err := w.store.resource.Read(ctx, w.entry.key)
 	if err != nil || !state.Exists {

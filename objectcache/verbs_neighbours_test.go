@@ -154,6 +154,12 @@ func TestHealedObjectBesideSickOnes(t *testing.T) {
 
 // A GET of a Get that waits overtakes one whose answer is late: the state does not go back.
 func TestHedgedReadOvertakesAPollingGet(t *testing.T) {
+	for _, late := range []time.Duration{500 * time.Millisecond, 4 * time.Second} {
+		t.Run(late.String(), func(t *testing.T) { testHedgedReadOvertakesAPollingGet(t, late) })
+	}
+}
+
+func testHedgedReadOvertakesAPollingGet(t *testing.T, late time.Duration) {
 	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
 		r.known("first", 2) // so the resource is read with GETs
 		r.failVerbs("500", "500", all)
@@ -163,7 +169,7 @@ func TestHedgedReadOvertakesAPollingGet(t *testing.T) {
 		var gets atomic.Int64
 		r.server.Rewrite(apiserver.Rewriter{Object: func(_ context.Context, q apiserver.Request, object runtime.Object) runtime.Object {
 			if q.Verb == "get" && q.Name == "tls" && gets.Add(1) == 1 {
-				time.Sleep(500 * time.Millisecond)
+				time.Sleep(late)
 			}
 			return object
 		}})

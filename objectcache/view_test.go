@@ -98,9 +98,9 @@ func (r *viewRig) step() string {
 		return "idle"
 	case 2:
 		object := r.secret()
-		r.storeHedgedLocked(hedge[*corev1.Secret]{entry: e, watch: w, began: time.Now(), readFor: e.owners.Reads}, states.State[*corev1.Secret]{
+		w.hedge.End(r.storeHedgedLocked(hedge[*corev1.Secret]{watch: w, began: time.Now(), readFor: e.owners.Reads}, states.State[*corev1.Secret]{
 			Object: object, Exists: true, Synced: true, ResourceVersion: object.ResourceVersion,
-		})
+		}), r.now())
 		return "hedged read"
 	}
 	status := reflector.Status{Synced: e.state().Synced, ReadFor: e.owners.Reads, LastContact: time.Now(), ResourceVersion: e.order.Version()}
@@ -195,9 +195,9 @@ func TestReadBesideAHedgedRead(t *testing.T) {
 			runtime.Gosched() // until it waits for the lock
 		}
 		object := testSecret("5", false)
-		s.storeHedgedLocked(hedge[*corev1.Secret]{entry: e, watch: w, began: time.Now()}, states.State[*corev1.Secret]{
+		w.hedge.End(s.storeHedgedLocked(hedge[*corev1.Secret]{watch: w, began: time.Now()}, states.State[*corev1.Secret]{
 			Object: object, Exists: true, Synced: true, ResourceVersion: "5",
-		})
+		}), s.now())
 		s.mu.Unlock()
 		read.Wait()
 		if got := e.state(); got.Epoch != 0 || got.Object != object {

@@ -16,6 +16,7 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector"
 	"github.com/refwatch/refwatch/internal/reflector/histogram"
 	"github.com/refwatch/refwatch/internal/slept"
+	"github.com/refwatch/refwatch/objectcache/internal/engine"
 	"github.com/refwatch/refwatch/objectcache/resource"
 )
 
@@ -54,7 +55,7 @@ type WatchStore[T cache.Object] struct {
 	objects     int                              // entries
 	references  int                              // owners of all entries
 	waiters     int                              // Gets that wait
-	hedges      hedges[T]
+	hedges      engine.Hedges[*objectWatch[T]]
 	backoffs    backoffs
 	subscribers subscribers
 	notices     map[types.NamespacedName]notice // of subscribers that wait for a time
