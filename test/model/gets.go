@@ -120,7 +120,7 @@ func (w *World) getWithOptions(o *Object, timeout time.Duration, options objectc
 		return
 	}
 	quiet, faults := w.isQuiet(), w.begun.Load()
-	ctx, cancel := context.WithTimeout(w.ctx, timeout)
+	ctx, cancel := w.contextOfGet(timeout)
 	w.gets.Add(1)
 	get := o.BeginDemandingGet(ctx, options.Live || w.settings.direct || options.NotOlderThan != "" && !w.misleads(o))
 	w.calls.Go(func() {

@@ -171,11 +171,12 @@ const (
 )
 
 // limits returns those that are checked of the history. An attempt that a Get waits for follows the last one after
-// 1.1 s at the earliest, and may send three requests: a WatchList, a list and a GET.
+// 1.1 s at the earliest, the first ones sooner, and may send three requests: a WatchList, a list and a GET. GETs may be
+// sent beside them.
 func (s *settings) limits() history.Limits {
 	limits := history.Limits{
 		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: s.attemptBound(), Released: releasedBound, Streams: 2,
-		ObjectRequests: 32, ObjectFailures: 30, OutageFailures: 60, OutageDials: 25,
+		ObjectRequests: 40, ObjectFailures: 30, OutageFailures: 60, OutageDials: 30,
 		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0 || s.ttl > 0,
 	}
 	if s.direct { // nothing is kept, so a reference changes nothing, and a Get may fail

@@ -67,3 +67,30 @@ func TestEachSelectionTriesHourly(t *testing.T) {
 		})
 	}
 }
+
+// Requests hang or are throttled for several selections, whose references then go but for one. When all is well, that one
+// has a stream within an hour, although nobody else has found out.
+func TestLastSelectionTries(t *testing.T) {
+	for _, fault := range []string{"hangs", "throttled"} {
+		t.Run(fault, func(t *testing.T) {
+			w := newVerbWorld(course.AlsoGets)
+			a := answers{fault, fault, "well", "well", "well"}
+			names := []string{"a", "b", "c", "d", "e", "f"}
+			for began := w.now; w.now.Sub(began) < 10*time.Minute; w.now = w.now.Add(5 * time.Second) {
+				for _, name := range names {
+					attempt(w.of(name), a, false, false, w.now)
+					w.now = w.now.Add(time.Second)
+				}
+			}
+			for _, name := range names[1:] {
+				w.of(name).Leave()
+			}
+			for began := w.now; w.now.Sub(began) < 2*time.Hour; w.now = w.now.Add(12 * time.Second) {
+				if attempt(w.of("a"), well, false, false, w.now).streams {
+					return
+				}
+			}
+			t.Error("no stream two hours after all was well")
+		})
+	}
+}
