@@ -46,18 +46,22 @@ func (v *Verbs) usesGets(now moment.Moment) bool {
 }
 
 // beginTrial reports whether this attempt tries another verb although the lesson of the resource says that nothing but
-// GETs works. When that is over, four selections do that have not failed themselves; if none has for a minute, one that
-// has. Each selection tries an hour after its last trial in any case: what fails for others may work for it again.
+// GETs works. When that is over, four selections do that are not sick; if none has for a minute, one that is. Each
+// selection tries each verb half an hour to an hour after that last failed for it: what fails for others may work for
+// it again.
 func (v *Verbs) beginTrial(now moment.Moment) bool {
 	l, r := v.record(), v.resource
-	if l.tried == 0 {
-		l.tried = now // the first attempt in the lesson
+	for verb, at := range l.failedAt {
+		if at == 0 {
+			l.failedAt[verb] = now // the first attempt in the lesson
+		}
 	}
 	isOver := !r.gets.holds(now)
 	switch {
-	case now.Sub(l.tried) >= lessonLongest:
+	case now.Sub(l.failedAt[v.trialVerb()]) >= lessonLongest-time.Duration(v.id%30)*time.Minute: // not all at once
+		l.round = r.round
 		return true
-	case v.sick && now < r.gets.until.Add(lessonFirst), !isOver && !r.gets.tried:
+	case v.sick && now < r.gets.until.Add(lessonFirst), !isOver && r.trials == 0:
 		return false
 	case !isOver && (r.trials >= failedEveryOfAll || l.round == r.round):
 		return false
@@ -71,6 +75,15 @@ func (v *Verbs) beginTrial(now moment.Moment) bool {
 	}
 	l.round, l.trial = r.round, true
 	return true
+}
+
+// trialVerb returns the verb of a trial: the one that failed longer ago. If that is not known, selections take turns.
+func (v *Verbs) trialVerb() Verb {
+	failedAt := v.record().failedAt
+	if v.listOnly || failedAt[List] < failedAt[WatchList] || failedAt[List] == failedAt[WatchList] && !v.resource.triedList {
+		return List
+	}
+	return WatchList
 }
 
 // mayGet reports whether a GET may take the place of a WatchList or a list.
@@ -152,10 +165,9 @@ func (v *Verbs) Ended() {
 // got takes a GET that has delivered the state in place of a WatchList or a list.
 func (v *Verbs) got(now moment.Moment) {
 	r, l := v.resource, v.record()
-	if l.refused+l.failed+l.unlisted > 0 || r.allFail() {
-		if !r.learnGets(l.trial, now) {
-			l.gets.learn(now, lessonFirst, lessonLongest)
-		}
+	failed := l.refused+l.failed+l.unlisted > 0
+	if (failed || r.allFail()) && !r.learnGets(l.trial, now) && failed {
+		l.gets.learn(now, lessonFirst, lessonLongest)
 	}
 	l.polled = cmp.Or(l.cause, l.polled, failure.ErrUnread)
 	l.ungot, r.ungot = lesson{}, lesson{}

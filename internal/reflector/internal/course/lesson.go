@@ -14,7 +14,6 @@ import (
 type lesson struct {
 	until moment.Moment // the other verb is used
 	lasts time.Duration
-	tried bool // it is over, and an attempt has tried the other verb since
 }
 
 func (l *lesson) holds(now moment.Moment) bool { return l.lasts > 0 && now < l.until }
@@ -25,7 +24,7 @@ func (l *lesson) use(now moment.Moment) bool {
 		return true
 	}
 	if l.lasts > 0 {
-		l.until, l.tried = now.Add(lessonFirst), true
+		l.until = now.Add(lessonFirst)
 	}
 	return false
 }
@@ -33,7 +32,7 @@ func (l *lesson) use(now moment.Moment) bool {
 // learn begins the lesson again, for twice as long as the last time.
 func (l *lesson) learn(now moment.Moment, first, longest time.Duration) {
 	l.lasts = min(max(2*l.lasts, first), longest)
-	l.until, l.tried = now.Add(l.lasts), false
+	l.until = now.Add(l.lasts)
 }
 
 // throttle is when a WatchList or a list was throttled, for the first time since one worked; 0 if none was.
@@ -52,23 +51,23 @@ func (t throttle) isNew(now moment.Moment) bool {
 
 // Resource is what the selections of a resource have learned together. The zero value knows nothing.
 type Resource struct {
-	lists    lesson   // WatchLists fail, and lists work
-	of       uint64   // the selection that has learned that last, 0 if a WatchList has worked since
-	works    bool     // a WatchList has worked
-	unlisted lesson   // lists fail, and WatchLists work
-	whole    lesson   // metadata cannot be read
-	gets     lesson   // WatchLists and lists fail, and GETs work
-	ungot    lesson   // GETs are refused
-	tryList  bool     // the last trial of another verb than GET was a list
-	trials   int      // of other verbs since the lesson of GETs began
-	round    uint32   // how often it was over; a selection tries once then
-	streams  int      // that are open
-	sick     int      // selections: see Verbs.sick
-	slow     bool     // the last WatchList or list that failed was not answered, or throttled
-	throttle throttle // of any WatchList or list
-	next     turn     // of the next attempt of any selection that has no turn of its own
-	failed   [VerbCount]count
-	ids      uint64 // of the selections so far
+	lists     lesson   // WatchLists fail, and lists work
+	of        uint64   // the selection that has learned that last, 0 if a WatchList has worked since
+	works     bool     // a WatchList has worked
+	unlisted  lesson   // lists fail, and WatchLists work
+	whole     lesson   // metadata cannot be read
+	gets      lesson   // WatchLists and lists fail, and GETs work
+	ungot     lesson   // GETs are refused
+	triedList bool     // the last trial of another verb than GET was a list
+	trials    int      // of other verbs since the lesson of GETs began, or began again
+	round     uint32   // how often it was over; a selection tries once then
+	streams   int      // that are open
+	sick      int      // selections: see Verbs.sick
+	slow      bool     // the last WatchList or list that failed was not answered, or throttled
+	throttle  throttle // of any WatchList or list
+	next      turn     // of the next attempt of any selection that has no turn of its own
+	failed    [VerbCount]count
+	ids       uint64 // of the selections so far
 }
 
 // count counts the failures of a verb since it worked. Those of one selection in a row are one.
@@ -104,7 +103,7 @@ func (r *Resource) learnGets(trial bool, now moment.Moment) (learned bool) {
 	if r.sick < 2 || r.othersAreWell() {
 		return false
 	}
-	if r.gets.lasts == 0 || trial && r.gets.tried && r.trials >= failedEveryOfAll {
+	if r.gets.lasts == 0 || trial && r.trials >= failedEveryOfAll {
 		r.gets.learn(now, getsFirst, lessonLongest)
 		r.trials = 0
 	}

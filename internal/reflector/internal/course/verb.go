@@ -12,19 +12,19 @@ import (
 // Which request the next attempt makes. Each verb may fail for good, for one object, one kind, or
 // all, while another one works. Two rules keep the object fresh then:
 //
-//   - A verb that fails gives the next attempt to another one: one that hangs at once, one that fails
-//     otherwise after the second time, and one that is refused to the caller after the third, because
-//     the Node authorizer refuses what it does not know yet. A GET follows where both a WatchList and a
-//     list have failed: in the same attempt, unless it would have no time left, or the server asks
-//     for a pause (429). So the sixth attempt at the latest reads the state, whatever fails; where
-//     requests are throttled, one of the first after 30 s.
+//   - A verb that fails gives the next attempt to another one: a list, and a WatchList that hangs, at
+//     once, a WatchList that fails otherwise after the second time, and one that is refused to the
+//     caller after the third, because the Node authorizer refuses what it does not know yet. A GET
+//     follows where both have failed: in the same attempt, unless it would have no time left, or the
+//     server asks for a pause (429). So the sixth attempt at the latest reads the state, whatever
+//     fails; where requests are throttled, one of the first after 30 s.
 //   - What works where another verb does not is a lesson: it is used for a minute, and then twice as
 //     long each time, up to an hour. When that is over, one attempt tries the other verb again.
 //
-// A selection learns for itself. Two selections, of which the second one knows no better, learn for
-// their resource; one does that lists work, if a WatchList has worked for nobody. Then one selection at
-// a time tries. Of GETs nobody learns for the resource while a third of it or more has streams. Four
-// selections try then, and each one after an hour.
+// A selection learns for itself. When a second one learns the same, and no WatchList has worked in
+// between, their resource learns; if a WatchList has worked for nobody, one is enough. Then one
+// selection at a time tries. The resource does not learn GETs while those that have streams are half as
+// many as those that fail, or more. Four selections try then, and each one within an hour.
 
 // Verb is a way to read the state and the changes after it.
 type Verb uint8
@@ -77,31 +77,31 @@ type Verbs struct {
 	listOnly bool     // the source knows no WatchList
 	gets     Gets
 	streams  bool // its stream is open
-	sick     bool // its last WatchList or list hung or was throttled, or the last two have failed
+	sick     bool // its last WatchList or list hung or was throttled, or two have failed since the last read
 }
 
 // learned is what a selection has learned. The zero value is nothing.
 type learned struct {
 	next     turn
-	refused  int           // WatchLists in a row that were refused to the caller
-	failed   int           // WatchLists in a row that failed otherwise
-	unknown  bool          // the last of them was not known to the server
-	lists    lesson        // WatchLists fail, and lists work
-	unlisted int           // lists that failed since the last read
-	ungotten int           // GETs that failed since the last read
-	last     Verb          // the last WatchList or list that failed since then
-	cause    error         // and why
-	gets     lesson        // both fail, and GETs work
-	tried    moment.Moment // when a WatchList or a list last failed, or the first GET in its place; 0 for never
-	round    uint32        // Resource.round of that
-	trial    bool          // that is under way, and one of Resource.trials
-	ungot    lesson        // GETs are refused
-	polled   error         // why there is no stream after the last list or GET; nil if there was one
-	unwatch  int           // watches after a list that failed in a row
-	watches  lesson        // no watch is tried after a list
-	whole    lesson        // metadata could not be read
-	late     int           // attempts in a row without an answer in time
-	givenUp  int           // attempts in a row that were given up while a caller waited
+	refused  int              // WatchLists in a row that were refused to the caller
+	failed   int              // WatchLists in a row that failed otherwise
+	unknown  bool             // the last of them was not known to the server
+	lists    lesson           // WatchLists fail, and lists work
+	unlisted int              // lists that failed since the last read
+	ungotten int              // GETs that failed since the last read
+	last     Verb             // the last WatchList or list that failed since then
+	cause    error            // and why
+	gets     lesson           // both fail, and GETs work
+	failedAt [2]moment.Moment // when a WatchList and a list last failed, or a GET first took their place; 0 for never
+	round    uint32           // Resource.round of its last trial
+	trial    bool             // that is under way, and one of Resource.trials
+	ungot    lesson           // GETs are refused
+	polled   error            // why there is no stream after the last list or GET; nil if there was one
+	unwatch  int              // watches after a list that failed in a row
+	watches  lesson           // no watch is tried after a list
+	whole    lesson           // metadata could not be read
+	late     int              // attempts in a row without an answer in time
+	givenUp  int              // attempts in a row that were given up while a caller waited
 
 	throttle throttle
 }
@@ -153,10 +153,9 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 	case next == watchListTurn:
 		return WatchList
 	case v.knowsGets():
-		if v.resource.tryList = !v.resource.tryList; v.resource.tryList {
-			return List
-		}
-		return WatchList
+		verb := v.trialVerb()
+		v.resource.triedList = verb == List
+		return verb
 	case once && v.resource.unlisted.use(now):
 		return WatchList
 	case once:
@@ -197,7 +196,7 @@ func (v *Verbs) Failed(verb Verb, f failure.Failure, fault Fault, once bool, now
 		v.getFailed(l, f, fault, now)
 		return verb, false
 	}
-	l.next, l.last, l.cause, l.tried = anyTurn, verb, f.Err, now
+	l.next, l.last, l.cause, l.failedAt[verb] = anyTurn, verb, f.Err, now
 	slow := fault == Hung || fault == Throttled // others cannot all find out for themselves
 	v.resource.slow = slow
 	if fault == Throttled {
@@ -312,7 +311,7 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 	l.next, l.refused, l.failed, l.unknown, l.unlisted, l.ungotten, l.last, l.cause = anyTurn, 0, 0, false, 0, 0, WatchList, nil
 	l.trial = false
 	if verb != Get {
-		l.gets, l.throttle, l.tried, l.round = lesson{}, 0, 0, 0
+		l.gets, l.throttle, l.failedAt, l.round = lesson{}, 0, [2]moment.Moment{}, 0
 	}
 	if verb == WatchList {
 		l.lists, l.polled, l.unwatch, l.watches = lesson{}, nil, 0, lesson{}
