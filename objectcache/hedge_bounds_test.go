@@ -51,13 +51,6 @@ func TestHedgedReadAndANewOwner(t *testing.T) {
 	})
 }
 
-func hungNames(n int) (names []string) {
-	for i := range n {
-		names = append(names, fmt.Sprint("hung-", i))
-	}
-	return names
-}
-
 // A client may list and get, and not watch: what Get has returned stays.
 func TestHedgedReadWhoseWatchIsForbidden(t *testing.T) {
 	for _, options := range []apiserver.Options{{InMemory: true}, {InMemory: true, DisableWatchList: true}} {

@@ -70,7 +70,7 @@ func (w *hedgeWorld) step(cmd string, args []datadriven.CmdArg) (string, error) 
 	case "get":
 		return w.get(watch, args[1:])
 	case "answer":
-		err, stored, known := answerOf(args[1].String())
+		stored, known, err := answerOf(args[1].String())
 		if !known {
 			return "", fmt.Errorf("unknown answer %q", args[1])
 		}
@@ -96,20 +96,20 @@ func (w *hedgeWorld) step(cmd string, args []datadriven.CmdArg) (string, error) 
 	return "", fmt.Errorf("unknown command %q", cmd)
 }
 
-func answerOf(text string) (err error, stored, known bool) {
+func answerOf(text string) (stored, known bool, err error) {
 	switch text {
 	case "object":
-		return nil, true, true
+		return true, true, nil
 	case "absent":
-		return nil, false, true
+		return false, true, nil
 	case "forbidden":
-		return apierrors.NewForbidden(schema.GroupResource{}, "", nil), false, true
+		return false, true, apierrors.NewForbidden(schema.GroupResource{}, "", nil)
 	case "failing":
-		return errors.New("failing"), false, true
+		return false, true, errors.New("failing")
 	case "retry-after":
-		return apierrors.NewTooManyRequests("", 300), false, true
+		return false, true, apierrors.NewTooManyRequests("", 300)
 	}
-	return nil, false, false
+	return false, false, nil
 }
 
 // get is a Get that begins, or asks again.
