@@ -114,7 +114,7 @@ func (s *server) pickHealthy(now moment.Moment) *member {
 
 // pickFailing returns the failing member to admit, nil if there is none.
 func (s *server) pickFailing(now moment.Moment) *member {
-	if s.failing >= maxFailingAttempts {
+	if s.failing >= s.mostFailing() {
 		return nil
 	}
 	affordable := func(c class) bool { return s.ready(s.budgets[c].next(now), now) }
@@ -129,6 +129,16 @@ func (s *server) pickFailing(now moment.Moment) *member {
 		}
 	}
 	return nil
+}
+
+// mostFailing returns how many attempts of failing members may be under way and count: where answers take long, as many
+// as begin in that time.
+func (s *server) mostFailing() (most int) {
+	most = maxFailingAttempts
+	for _, r := range s.resources {
+		most = max(most, int(failingRate*time.Duration(r.latency).Seconds()))
+	}
+	return most
 }
 
 // pickFirstAttempt returns a member of a resource in an outage that has made no attempt yet, nil if there is none. It

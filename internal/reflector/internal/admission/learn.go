@@ -2,7 +2,12 @@
 
 package admission
 
-import "github.com/refwatch/refwatch/internal/reflector/internal/moment"
+import (
+	"errors"
+	"time"
+
+	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
+)
 
 // successTokens is how many attempts a successful attempt of a failing member adds to each budget. So the budget does
 // not slow down the members that meet one bad server of three behind a load balancer.
@@ -125,6 +130,9 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 		s.tellEnd(&m.resource.outage, m, Answered, now)
 		m.resource.outage.clear()
 	}
+	if outcome.Kind == Refused && wasHung {
+		s.refusedLate(m, now)
+	}
 	s.outage.seen(outcome.Kind, now)
 	m.resource.outage.seen(outcome.Kind, now)
 	healthy := !wasHung && !m.failingAttempt && (!m.retried || outcome.Kind == Unreachable)
@@ -136,6 +144,21 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 		s.endRefusedProbe(m, now)
 	} else {
 		s.endProbe(m, now)
+	}
+}
+
+// refusedLate learns from the refusal of an attempt that had counted as hung: requests are answered, late. An outage by
+// hung attempts ends when all those that confirmed it have been answered so.
+func (s *server) refusedLate(m *member, now moment.Moment) {
+	r := m.resource
+	if took := now.Sub(m.began); took > time.Duration(r.latency) { // a refusal is faster than a read
+		r.latency.observe(took)
+	}
+	o := &r.outage
+	if o.remove(m); o.confirmed && errors.Is(o.cause, errHung) && len(o.failed) == 0 {
+		r.window.widen()
+		s.tellEnd(o, m, Refused, now)
+		o.interrupt(resourceBackoff, now)
 	}
 }
 

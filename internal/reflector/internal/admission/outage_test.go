@@ -161,16 +161,38 @@ func TestHangsFromTheStart(t *testing.T) {
 	})
 }
 
-// Members whose watches are refused, though their lists are served, share the budget of failing members.
+// Members whose watches are refused, though their lists are served, share the budget of failing members. So it is where
+// answers take long, too.
 func TestRefusedStreamsShareTheBudget(t *testing.T) {
+	for _, takes := range []time.Duration{10 * time.Millisecond, 8 * time.Second} {
+		t.Run(takes.String(), func(t *testing.T) {
+			inBubble(t, 32, func(r *rig) {
+				r.streamEnd = &admission.Outcome{Kind: admission.Refused, Cause: errBad}
+				r.join(1000, "secrets", healthy().taking(takes))
+				advance(10 * time.Minute)
+				began := time.Now()
+				advance(time.Minute)
+				if got := r.attemptsSince(began); got > 21*60 || got < 5*60 {
+					t.Errorf("attempts in a minute: got %d, want 300 at least, and at most 20 a second", got)
+				}
+			})
+		})
+	}
+}
+
+// The streams of many break, and the way to the server has become long. Attempts count as hung, and are refused then:
+// the outage that they confirmed ends, so that all make attempts.
+func TestLateRefusalsEndAnOutage(t *testing.T) {
 	inBubble(t, 32, func(r *rig) {
-		r.streamEnd = &admission.Outcome{Kind: admission.Refused, Cause: errBad}
-		r.join(1000, "secrets", healthy())
-		advance(5 * time.Minute)
+		all := r.join(1000, "secrets", healthy())
+		advance(time.Minute)
+		r.behave(all, fails(admission.Refused).taking(8*time.Second))
+		r.cutStreams(all)
+		advance(time.Minute)
 		began := time.Now()
 		advance(time.Minute)
-		if got := r.attemptsSince(began); got > 21*60 || got < 5*60 {
-			t.Errorf("attempts in a minute: got %d, want some, and at most 20 a second", got)
+		if got := r.attemptsSince(began); got < 100 {
+			t.Errorf("attempts in the second minute: got %d, want 100 at least", got)
 		}
 	})
 }

@@ -11,7 +11,8 @@ const (
 	// failingRate is how many attempts of failing members begin in a second at most; expeditedRate is how many more of
 	// those that a caller waits for.
 	failingRate, expeditedRate = 20, 160
-	// maxFailingAttempts is how many attempts of failing members are under way at most.
+	// maxFailingAttempts is how many attempts of failing members are under way at most where answers are fast: see
+	// mostFailing.
 	maxFailingAttempts = 8
 )
 
