@@ -33,16 +33,7 @@ func (v *Verbs) usesGets(now moment.Moment) bool {
 	if l != nil && l.gets.holds(now) {
 		return true
 	}
-	if r.gets.lasts == 0 {
-		return false
-	}
-	if !v.beginTrial(now) {
-		return true
-	}
-	if r.next == getTurn {
-		r.next = anyTurn // a turn from before
-	}
-	return false
+	return r.gets.lasts > 0 && !v.beginTrial(now)
 }
 
 // beginTrial reports whether this attempt tries another verb although the lesson of the resource says that nothing but
@@ -166,7 +157,8 @@ func (v *Verbs) Ended() {
 func (v *Verbs) got(now moment.Moment) {
 	r, l := v.resource, v.record()
 	failed := l.refused+l.failed+l.unlisted > 0
-	if (failed || r.allFail()) && !r.learnGets(l.trial, now) && failed {
+	shared := (failed || r.allFail()) && r.learnGets(l.trial, now)
+	if failed && !shared {
 		l.gets.learn(now, lessonFirst, lessonLongest)
 	}
 	l.polled = cmp.Or(l.cause, l.polled, failure.ErrUnread)

@@ -51,14 +51,16 @@ func TestEachSelectionTriesHourly(t *testing.T) {
 			w := newVerbWorld(course.AlsoGets)
 			a := answers{fault, fault, "well", "well", "well"}
 			type trial struct{ name, verb string }
-			tried := map[trial]moment.Moment{}
+			tried, count := map[trial]moment.Moment{}, map[trial]int{}
 			began := w.now
 			for w.now.Sub(began) < 12*time.Hour {
 				for i := range 9 {
 					name := string(rune('a' + i))
 					got := attempt(w.of(name), a, false, false, w.now)
 					for _, request := range got.requests {
-						tried[trial{name, strings.Fields(request)[0]}] = w.now
+						trial := trial{name, strings.Fields(request)[0]}
+						tried[trial] = w.now
+						count[trial]++
 					}
 					for _, verb := range []string{"WatchList", "list"} {
 						if after := w.now.Sub(max(began, tried[trial{name, verb}])); after > time.Hour+5*time.Minute {
@@ -68,6 +70,11 @@ func TestEachSelectionTriesHourly(t *testing.T) {
 					w.now = w.now.Add(time.Second)
 				}
 				w.now = w.now.Add(5 * time.Second)
+			}
+			for trial, n := range count {
+				if trial.verb != "GET" && n > 12*6 {
+					t.Errorf("%s: got %d in 12 hours, want 6 an hour at most", trial, n)
+				}
 			}
 		})
 	}
@@ -97,5 +104,31 @@ func TestLastSelectionTries(t *testing.T) {
 			}
 			t.Error("no stream two hours after all was well")
 		})
+	}
+}
+
+// WatchLists and lists fail, so GETs are used. Then there are no connections for WatchLists, which have some of their
+// own. GETs bring the state all the same.
+func TestGetsWithoutConnectionsForWatchLists(t *testing.T) {
+	for _, names := range [][]string{{"a"}, {"a", "b", "c", "d"}} {
+		w := newVerbWorld(course.AlsoGets)
+		read := map[string]moment.Moment{}
+		began := w.now
+		for w.now.Sub(began) < 12*time.Hour {
+			fault := "failing"
+			if w.now.Sub(began) > 10*time.Minute {
+				fault = "unreachable"
+			}
+			for _, name := range names {
+				if attempt(w.of(name), answers{fault, "failing", "well", "well", "well"}, false, false, w.now).stored {
+					read[name] = w.now
+				}
+				if after := w.now.Sub(max(began, read[name])); after > time.Minute {
+					t.Fatalf("%d selections: %s was not read for %v, want a minute at most", len(names), name, after)
+				}
+				w.now = w.now.Add(time.Second)
+			}
+			w.now = w.now.Add(9 * time.Second)
+		}
 	}
 }

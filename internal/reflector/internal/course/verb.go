@@ -142,7 +142,7 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 		return Get
 	case v.listOnly:
 		return List
-	case next == anyTurn && (v.resource.next != getTurn || v.mayGet(now)):
+	case next == anyTurn && !v.knowsGets() && (v.resource.next != getTurn || v.mayGet(now)):
 		next, v.resource.next = v.resource.next, anyTurn
 	}
 	switch {
@@ -186,6 +186,9 @@ func (v *Verbs) MayCompare(now moment.Moment) bool {
 // attempt cannot go on, [Verbs.Turn] makes that the verb of the next one.
 func (v *Verbs) Failed(verb Verb, f failure.Failure, fault Fault, once bool, now moment.Moment) (other Verb, goOn bool) {
 	if fault == NoFault || v.gets == OnlyGets {
+		if l := v.learned; l != nil && verb <= List {
+			l.failedAt[verb] = now // it has no connection, and a GET may have one
+		}
 		return verb, false
 	}
 	l := v.record()
