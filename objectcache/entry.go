@@ -53,7 +53,7 @@ type entry[T cache.Object] struct {
 	startedAt    time.Duration // just before its watch began
 	changedAt    time.Duration // when the last known state came, see WatchStore.nowAged
 	readBegan    time.Duration // when the last read began that startReadLocked started
-	readsUntil   time.Duration // when the reads for owners will have been demandSpacing apart
+	readsUntil   time.Duration // when the reads for owners will have been engine.DemandSpacing apart
 
 	started *timers // nil if there was none
 }

@@ -108,11 +108,11 @@ func (s *WatchStore[T]) readHedge(ctx context.Context, h hedge[T]) (state states
 }
 
 // storeHedgedLocked stores the state that a hedged read has brought, unless the stream has
-// brought one, or was replaced.
+// brought one, was refused, or was replaced.
 func (s *WatchStore[T]) storeHedgedLocked(h hedge[T], state states.State[T]) (stored bool) {
 	w := h.watch
 	e := w.entry
-	if e.watch.Load() != w {
+	if e.watch.Load() != w || !w.status().RefusedSince.IsZero() {
 		return false
 	}
 	state, verdict := e.order.First(e.state(), state)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
@@ -84,6 +85,38 @@ func TestHedgedReadsAndATransformThatPanics(t *testing.T) {
 		r.mustGet("tls")
 		if took := time.Since(began); took > 10*time.Millisecond {
 			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// A GET is answered, and the function of WithTransform blocks. Then all rights are revoked. When the function returns,
+// the object is not served.
+func TestHedgedReadWhoseRightsAreRevoked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.New(t, apiserver.Options{InMemory: true, TLS: true})
+		r := &rig{t: t, server: server, client: server.Client()}
+		answered, goOn := make(chan struct{}), make(chan struct{})
+		resource := resource.Secrets(clientOf(t, server)).WithTransform(func(s *corev1.Secret) *corev1.Secret {
+			close(answered)
+			<-goOn
+			return s
+		})
+		r.Store = newStore(t, resource, objectcache.WatchOptions{})
+		r.run()
+		defer r.stop()
+		r.slowOpenings(95 * time.Millisecond)
+		r.create("tls")
+		r.AddReference(namespace, "tls", "pod")
+		waits := r.async(t.Context(), "tls")
+		<-answered
+		server.Authorize(func(apiserver.Request) bool { return false })
+		if err := (<-waits).err; !apierrors.IsForbidden(err) {
+			t.Errorf("while the function blocks: got %v, want the refusal", err)
+		}
+		close(goOn)
+		time.Sleep(time.Minute)
+		if _, err := r.get("tls", time.Minute); !apierrors.IsForbidden(err) {
+			t.Errorf("after it has returned: got %v, want the refusal", err)
 		}
 	})
 }

@@ -231,14 +231,14 @@ func (s *WatchStore[T]) readForOwnerLocked(e *entry[T]) bool {
 	if s.ownerReadPauseLocked(e) > 0 {
 		return false
 	}
-	e.readsUntil = max(e.readsUntil, s.now()) + demandSpacing
+	e.readsUntil = max(e.readsUntil, s.now()) + engine.DemandSpacing
 	s.startLocked(e)
 	return true
 }
 
 // ownerReadPauseLocked returns after how long the next read for a new owner may begin.
 func (s *WatchStore[T]) ownerReadPauseLocked(e *entry[T]) time.Duration {
-	return e.readsUntil - (ownerReads-1)*demandSpacing - s.now()
+	return e.readsUntil - (ownerReads-1)*engine.DemandSpacing - s.now()
 }
 
 // readLaterLocked reads an object without a stream for a new owner as soon as that is allowed.

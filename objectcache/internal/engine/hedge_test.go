@@ -149,7 +149,12 @@ func (w *hedgeWorld) gotten(watch *hedgedWatch) {
 
 // begin begins the hedged reads that may.
 func (w *hedgeWorld) begin() (text string) {
-	needed := func(watch *hedgedWatch) bool { return watch.waits }
+	needed := func(watch *hedgedWatch) bool {
+		if !watch.waits {
+			text += watch.name + " was queued, and needs no GET\n"
+		}
+		return watch.waits
+	}
 	for {
 		watch, ok := w.hedges.Begin(needed, w.now)
 		if !ok {
