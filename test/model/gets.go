@@ -39,7 +39,7 @@ func (w *World) beginGet(ctx context.Context, o *Object) history.Get {
 
 // get calls Get in a goroutine.
 func (w *World) get(o *Object, timeout time.Duration) {
-	ctx, cancel := w.contextOfGet(timeout)
+	ctx, cancel := context.WithTimeout(w.ctx, w.timeoutOfGet(timeout))
 	get := w.beginGet(ctx, o)
 	w.calls.Go(func() {
 		defer cancel()
@@ -47,13 +47,13 @@ func (w *World) get(o *Object, timeout time.Duration) {
 	})
 }
 
-// contextOfGet returns the context of a Get. Where answers take time, a Get of a TTLStore waits for them: if its
-// context ended before, it would return the previous object, however old that is.
-func (w *World) contextOfGet(timeout time.Duration) (context.Context, context.CancelFunc) {
+// timeoutOfGet returns for how long a Get waits at most. Where answers take time, a Get of a TTLStore waits for them: if
+// its context ended before, it would return the previous object, however old that is.
+func (w *World) timeoutOfGet(timeout time.Duration) time.Duration {
 	if w.settings.ttl > 0 && w.settings.latency > 0 {
-		timeout = max(timeout, probeBound)
+		return max(timeout, probeBound)
 	}
-	return context.WithTimeout(w.ctx, timeout)
+	return timeout
 }
 
 // getNow calls Get, and waits for it.
@@ -103,7 +103,7 @@ func (w *World) loop(o *Object, period time.Duration) {
 	w.calls.Go(func() {
 		end := time.Now().Add(min(period, 20*time.Second))
 		for time.Now().Before(end) && w.ctx.Err() == nil {
-			ctx, cancel := w.contextOfGet(time.Until(end))
+			ctx, cancel := context.WithTimeout(w.ctx, w.timeoutOfGet(time.Until(end)))
 			get := w.beginGet(ctx, o)
 			get.Return(w.stateOf(w.subjects[o.Kind].Get(ctx, o.Key.Namespace, o.Key.Name)))
 			cancel()
@@ -120,11 +120,10 @@ func (w *World) getWithOptions(o *Object, timeout time.Duration, options objectc
 		return
 	}
 	quiet, faults := w.isQuiet(), w.begun.Load()
-	ctx, cancel := w.contextOfGet(timeout)
-	if options.Live { // it fails if its context ends before
-		cancel()
-		ctx, cancel = context.WithTimeout(w.ctx, timeout)
+	if !options.Live { // that fails if its context ends before
+		timeout = w.timeoutOfGet(timeout)
 	}
+	ctx, cancel := context.WithTimeout(w.ctx, timeout)
 	w.gets.Add(1)
 	get := o.BeginDemandingGet(ctx, options.Live || w.settings.direct || options.NotOlderThan != "" && !w.misleads(o))
 	w.calls.Go(func() {
