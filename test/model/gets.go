@@ -47,8 +47,8 @@ func (w *World) get(o *Object, timeout time.Duration) {
 	})
 }
 
-// timeoutOfGet returns for how long a Get waits at most. Where answers take time, a Get of a TTLStore waits for them: if
-// its context ended before, it would return the previous object, however old that is.
+// timeoutOfGet returns for how long a Get waits at most. Where answers take time, a Get of a TTLStore waits for them:
+// if its context ended before, it would return the previous object, however old that is.
 func (w *World) timeoutOfGet(timeout time.Duration) time.Duration {
 	if w.settings.ttl > 0 && w.settings.latency > 0 {
 		return max(timeout, probeBound)
