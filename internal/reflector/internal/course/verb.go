@@ -133,10 +133,7 @@ func (v *Verbs) record() *learned {
 // Next returns the verb of the attempt that begins now. once says that the state alone is needed: a
 // list costs the server less.
 func (v *Verbs) Next(once bool, now moment.Moment) Verb {
-	l, next := v.learned, anyTurn
-	if l != nil {
-		next = l.next
-	}
+	l, next := v.learned, v.turn()
 	switch {
 	case v.gets == OnlyGets, v.mayGet(now) && (next == getTurn || next == anyTurn && v.usesGets(now)):
 		return Get
@@ -164,6 +161,16 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 		return List
 	}
 	return WatchList
+}
+
+// turn returns whose turn the next attempt of the selection is. Once its resource has learned that nothing but GETs
+// works, its own failure gives the turn to no other verb, unless a GET has failed since.
+func (v *Verbs) turn() turn {
+	l := v.learned
+	if l == nil || v.resource.gets.lasts > 0 && l.next != getTurn && l.ungotten == 0 {
+		return anyTurn
+	}
+	return l.next
 }
 
 // MayWatchList reports whether a WatchList may work where lists do not.
