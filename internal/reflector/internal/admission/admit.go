@@ -5,6 +5,7 @@ package admission
 import (
 	"cmp"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -70,18 +71,16 @@ func (s *server) pick(now moment.Moment) *member {
 	return s.pickFailing(now)
 }
 
-// roundRobin returns the resources in the order in which they are served.
-func (s *server) roundRobin() []*resource {
+// inTurn returns the resources in the order in which they are served: a random one goes first. If the one after the
+// last one went first, one whose members a caller waits for could give each turn to the same other one.
+func (s *server) inTurn() []*resource {
 	n := len(s.resources)
 	if n == 1 {
 		return s.resources
 	}
-	first := s.first % n
+	first := rand.IntN(n)
 	return slices.Concat(s.resources[first:], s.resources[:first])
 }
-
-// served makes the resource after r the first one.
-func (s *server) served(r *resource) { s.first = slices.Index(s.resources, r) + 1 }
 
 // ready reports whether a time has come. If not, admit runs again then.
 func (s *server) ready(at, now moment.Moment) bool {
@@ -98,7 +97,7 @@ func (s *server) pickHealthy(now moment.Moment) *member {
 	if othersFail {
 		spaced = spaced.Add(attemptSpacing)
 	}
-	for _, r := range s.roundRobin() {
+	for _, r := range s.inTurn() {
 		if r.outage.confirmed || r.opening >= int(r.window.size) || !s.hasPlace(r) {
 			continue
 		}
@@ -106,7 +105,6 @@ func (s *server) pickHealthy(now moment.Moment) *member {
 		if m == nil || !s.ready(max(notBefore, spaced), now) {
 			continue
 		}
-		s.served(r)
 		return m
 	}
 	return nil
@@ -114,31 +112,20 @@ func (s *server) pickHealthy(now moment.Moment) *member {
 
 // pickFailing returns the failing member to admit, nil if there is none.
 func (s *server) pickFailing(now moment.Moment) *member {
-	if s.failing >= s.mostFailing() {
+	if s.failing >= maxFailingAttempts {
 		return nil
 	}
 	affordable := func(c class) bool { return s.ready(s.budgets[c].next(now), now) }
-	for _, r := range s.roundRobin() {
+	for _, r := range s.inTurn() {
 		if r.outage.confirmed || r.failing.len() == 0 || !s.ready(r.throttledUntil, now) {
 			continue
 		}
 		if m := r.failing.next(affordable, false); m != nil {
 			s.budgets[m.class()].add(-1)
-			s.served(r)
 			return m
 		}
 	}
 	return nil
-}
-
-// mostFailing returns how many attempts of failing members may be under way and count: where answers take long, as many
-// as begin in that time.
-func (s *server) mostFailing() (most int) {
-	most = maxFailingAttempts
-	for _, r := range s.resources {
-		most = max(most, int(failingRate*time.Duration(r.latency).Seconds()))
-	}
-	return most
 }
 
 // pickFirstAttempt returns a member of a resource in an outage that has made no attempt yet, nil if there is none. It
@@ -182,7 +169,6 @@ func (s *server) pickProbe(o *outage, resources []*resource, now moment.Moment) 
 		}
 	}
 	s.schedule.remove(m)
-	s.served(m.resource)
 	o.beginProbe(m)
 	return m
 }

@@ -58,10 +58,10 @@
 //     20 ms after the one before. In an outage by 429, by hung attempts or of the
 //     server, the newest new member probes within 2 s, or within 0.3 s if a caller
 //     waits. The others wait for their probe.
-//   - Failing members share 8 attempts under way (where answers take long, as many
-//     as begin in that time) and 20 attempts a second, and 160 more for those that
-//     a caller waits for. A successful attempt of theirs adds three more. Each
-//     failing member makes less than one attempt a second, after the first few.
+//   - Failing members share 20 attempts under way and 20 attempts a second, and 160
+//     more for those that a caller waits for. A successful attempt of theirs adds
+//     three more. Each failing member makes less than one attempt a second, after
+//     the first few.
 //   - A member that takes the place of one which has left ([Member.Past], [Member.Continue]) is no
 //     faster than one that stays. After three in a row that left within 10 s of their success, the
 //     next ones pause (0.1 s, doubling to 1 s) and share the 20 attempts a second of failing members.

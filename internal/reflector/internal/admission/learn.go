@@ -4,7 +4,6 @@ package admission
 
 import (
 	"errors"
-	"time"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
@@ -147,15 +146,12 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 	}
 }
 
-// refusedLate learns from the refusal of an attempt that had counted as hung: requests are answered, late. An outage by
-// hung attempts ends when all those that confirmed it have been answered so.
+// refusedLate learns from the refusal of an attempt that had counted as hung: requests are answered, late. So it ends
+// an outage by hung attempts, also while others hang for good. An early refusal does not: a server may refuse before it
+// hangs.
 func (s *server) refusedLate(m *member, now moment.Moment) {
 	r := m.resource
-	if took := now.Sub(m.began); took > time.Duration(r.latency) { // a refusal is faster than a read
-		r.latency.observe(took)
-	}
-	o := &r.outage
-	if o.remove(m); o.confirmed && errors.Is(o.cause, errHung) && len(o.failed) == 0 {
+	if o := &r.outage; o.confirmed && errors.Is(o.cause, errHung) {
 		r.window.widen()
 		s.tellEnd(o, m, Refused, now)
 		o.interrupt(resourceBackoff, now)

@@ -128,7 +128,7 @@ var measures = []measure{
 		}
 		return time.Since(began).Seconds()
 	}},
-	{"failing slowly", "most under way, of 1,000 that fail after 2 s, and that callers wait for", 100, func(r *rig) float64 {
+	{"failing slowly", "most under way, of 1,000 that fail after 2 s, and that callers wait for", 120, func(r *rig) float64 {
 		r.join(20, "secrets", healthy())
 		bad := r.join(1000, "configmaps", fails(admission.Failed).taking(2*time.Second))
 		r.expedite(bad, 200*time.Millisecond, time.Minute)

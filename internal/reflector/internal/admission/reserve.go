@@ -71,14 +71,13 @@ func (s *server) pickReserved(now moment.Moment) *member {
 	if s.credit <= 0 {
 		return nil
 	}
-	for _, r := range s.roundRobin() {
+	for _, r := range s.inTurn() {
 		if !s.hasPlace(r) {
 			continue
 		}
 		for _, m := range r.reserve.waiting {
 			if m.state == queued && s.ready(m.due.Add(expeditedDeadline), now) {
 				s.credit--
-				s.served(r)
 				return m
 			}
 		}

@@ -11,9 +11,10 @@ const (
 	// failingRate is how many attempts of failing members begin in a second at most; expeditedRate is how many more of
 	// those that a caller waits for.
 	failingRate, expeditedRate = 20, 160
-	// maxFailingAttempts is how many attempts of failing members are under way at most where answers are fast: see
-	// mostFailing.
-	maxFailingAttempts = 8
+	// maxFailingAttempts is how many attempts of failing members are under way and count at most. Fewer are too few
+	// where answers take seconds: such an attempt counts for maxHungAfter. More overload a server that is slow because
+	// it is loaded.
+	maxFailingAttempts = 20
 )
 
 // server is what is known of the API server, and of the members and their attempts. It is guarded by Controller.mu.
@@ -22,7 +23,6 @@ type server struct {
 
 	limit     int // of opening
 	resources []*resource
-	first     int // index of the resource to serve first (round robin)
 
 	schedule schedule
 	opening  int // attempts of healthy members that are under way and count

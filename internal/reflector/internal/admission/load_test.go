@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
+)
+
+// A server does fewer attempts a second than failing members may make, one after the other. So each takes longer, the
+// more there are. Members that are polled are no reason for more of them: few wait at the server.
+func TestFailingMembersOfALoadedServer(t *testing.T) {
+	inBubble(t, 256, func(r *rig) {
+		const each = 100 * time.Millisecond
+		var free time.Time // when the server has handled all
+		longest := time.Duration(0)
+		r.streamEnd = &admission.Outcome{Kind: admission.Refused, Cause: errBad}
+		r.override = func(int) (behavior, bool) {
+			now := time.Now()
+			if free.Before(now) {
+				free = now
+			}
+			free = free.Add(each)
+			longest = max(longest, free.Sub(now))
+			return healthy().taking(free.Sub(now)), true
+		}
+		r.join(1000, "secrets", healthy())
+		advance(30 * time.Minute)
+		began := time.Now()
+		longest = 0
+		advance(10 * time.Minute)
+		if got := r.attemptsSince(began); got < 5*600 {
+			t.Errorf("attempts in 10 minutes: got %d, want 5 a second at least", got)
+		}
+		if longest > 4*time.Second {
+			t.Errorf("an attempt took %v, want at most 4 s, for 40 that wait", longest)
+		}
+	})
+}
+
+// One member is refused late, as by a webhook that times out. That says nothing of how long attempts of others take:
+// those that hang hold no place.
+func TestOneLateRefusalIsNoLatency(t *testing.T) {
+	for _, late := range []time.Duration{time.Second, 8 * time.Second, 30 * time.Second} {
+		inBubble(t, 256, func(r *rig) {
+			r.untilSynced(r.join(20, "secrets", healthy()), time.Minute)
+			r.join(1, "secrets", fails(admission.Refused).taking(late))
+			advance(2 * time.Minute)
+			r.join(300, "secrets", hangs())
+			if got := r.untilSynced(r.join(100, "secrets", healthy()), 10*time.Minute); got > 5 {
+				t.Errorf("after a refusal that took %v: 100 healthy ones beside 300 that hang have synced after %.3g s, want 5 at most", late, got)
+			}
+		})
+	}
+}
+
+// Callers wait for 300 forbidden members of one kind, and 300 of another one are forbidden. A third kind has its
+// turns, in whichever order they came.
+func TestThirdKindHasItsTurns(t *testing.T) {
+	for _, kinds := range [][]string{{"awaited", "forbidden", "healed"}, {"healed", "forbidden", "awaited"}} {
+		inBubble(t, 256, func(r *rig) {
+			of := map[string][]*client{}
+			for _, kind := range kinds {
+				of[kind] = r.join(300, kind, fails(admission.Refused))
+			}
+			r.expedite(of["awaited"], 500*time.Millisecond, time.Minute)
+			r.behave(of["healed"], healthy())
+			r.expedite(of["awaited"], 500*time.Millisecond, time.Minute)
+			if got := r.countSynced(of["healed"]); got < 300 {
+				t.Errorf("%q: %d of 300 of the third kind have synced", kinds, got)
+			}
+		})
+	}
+}
