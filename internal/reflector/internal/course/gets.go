@@ -42,14 +42,10 @@ func (v *Verbs) usesGets(now moment.Moment) bool {
 // it again.
 func (v *Verbs) beginTrial(now moment.Moment) bool {
 	l, r := v.record(), v.resource
-	for verb, at := range l.failedAt {
-		if at == 0 {
-			l.failedAt[verb] = now // the first attempt in the lesson
-		}
-	}
+	watchList, list := v.isDue(WatchList, now), v.isDue(List, now)
 	isOver := !r.gets.holds(now)
 	switch {
-	case now.Sub(l.failedAt[v.trialVerb()]) >= lessonLongest-time.Duration(v.id%30)*time.Minute: // not all at once
+	case watchList || list:
 		l.round = r.round
 		return true
 	case v.sick && now < r.gets.until.Add(lessonFirst), !isOver && r.trials == 0:
@@ -66,6 +62,19 @@ func (v *Verbs) beginTrial(now moment.Moment) bool {
 	}
 	l.round, l.trial = r.round, true
 	return true
+}
+
+// isDue reports whether a verb failed for the selection, or another one first took its place, so long ago that it is
+// tried again, whatever others have learned: half an hour to an hour, because not all should try at once.
+func (v *Verbs) isDue(verb Verb, now moment.Moment) bool {
+	if v.listOnly && verb == WatchList {
+		return false
+	}
+	at := &v.record().failedAt[verb]
+	if *at == 0 {
+		*at = now
+	}
+	return now.Sub(*at) >= lessonLongest-time.Duration(v.id%30)*time.Minute
 }
 
 // trialVerb returns the verb of a trial: the one that failed longer ago. If that is not known, selections take turns.
@@ -112,7 +121,7 @@ func (v *Verbs) getFailed(l *learned, f failure.Failure, fault Fault, now moment
 	if f.Class == failure.Unauthorized {
 		return // it is about the token, and no verb needs another one
 	}
-	l.ungotten++
+	l.ungotten = max(1, l.unlisted)
 	v.resource.count(Get, v.id)
 	if fault != Refused && fault != Unknown {
 		return

@@ -23,8 +23,9 @@ import (
 //
 // A selection learns for itself. When a second one learns the same, and no WatchList has worked in
 // between, their resource learns; if a WatchList has worked for nobody, one is enough. Then one
-// selection at a time tries. The resource does not learn GETs while those that have streams are half as
-// many as those that fail, or more. Four selections try then, and each one within an hour.
+// selection at a time tries, and each one that is polled within an hour. The resource does not learn GETs
+// while those that have streams are half as many as those that fail, or more. Four selections try then. A
+// selection whose own request has failed follows its resource, unless its GET has failed since.
 
 // Verb is a way to read the state and the changes after it.
 type Verb uint8
@@ -88,11 +89,11 @@ type learned struct {
 	unknown  bool             // the last of them was not known to the server
 	lists    lesson           // WatchLists fail, and lists work
 	unlisted int              // lists that failed since the last read
-	ungotten int              // GETs that failed since the last read
+	ungotten int              // of these, those before the last GET that failed since then, and 1 at least; 0 if none has
 	last     Verb             // the last WatchList or list that failed since then
 	cause    error            // and why
 	gets     lesson           // both fail, and GETs work
-	failedAt [2]moment.Moment // when a WatchList and a list last failed, or a GET first took their place; 0 for never
+	failedAt [2]moment.Moment // when a WatchList and a list last failed, or another verb first took its place; 0 for never
 	round    uint32           // Resource.round of its last trial
 	trial    bool             // that is under way, and one of Resource.trials
 	ungot    lesson           // GETs are refused
@@ -158,7 +159,9 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 	case once:
 		return List
 	case l != nil && l.lists.holds(now), v.resource.lists.use(now):
-		return List
+		if l == nil || l.polled == nil || !v.isDue(WatchList, now) {
+			return List
+		}
 	}
 	return WatchList
 }
@@ -321,7 +324,10 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 	l.next, l.refused, l.failed, l.unknown, l.unlisted, l.ungotten, l.last, l.cause = anyTurn, 0, 0, false, 0, 0, WatchList, nil
 	l.trial = false
 	if verb != Get {
-		l.gets, l.throttle, l.failedAt, l.round = lesson{}, 0, [2]moment.Moment{}, 0
+		l.gets, l.throttle, l.failedAt[List], l.round = lesson{}, 0, 0, 0
+	}
+	if verb == WatchList || l.polled == nil {
+		l.failedAt[WatchList] = 0
 	}
 	if verb == WatchList {
 		l.lists, l.polled, l.unwatch, l.watches = lesson{}, nil, 0, lesson{}

@@ -104,6 +104,7 @@ type verbs struct {
 	resource course.Resource
 	byName   map[string]*course.Verbs
 	gets     course.Gets
+	listOnly bool
 }
 
 func newVerbWorld(gets course.Gets) *verbs {
@@ -112,7 +113,7 @@ func newVerbWorld(gets course.Gets) *verbs {
 
 func (w *verbs) of(name string) *course.Verbs {
 	if w.byName[name] == nil {
-		v := course.NewVerbs(&w.resource, false, w.gets)
+		v := course.NewVerbs(&w.resource, w.listOnly, w.gets)
 		w.byName[name] = &v
 	}
 	return w.byName[name]
