@@ -14,9 +14,9 @@ type GateOptions struct {
 	// finds the number that suits the server. It goes above 32 only while the latency stays
 	// near its minimum. So there is hardly a reason to set it. An opening that takes much
 	// longer than usual (0.25 to 5 s) is not counted any more. One resource leaves up to 8
-	// places to others that have reflectors. Failing reflectors have 8 more. The GETs beside
-	// first reads (see [WatchStore.Get]) are not counted: a store has 4
-	// at most. Default, also for a negative number: 256.
+	// places to others that have reflectors. Failing reflectors have 20 more, whatever Opens is.
+	// The GETs beside first reads (see [WatchStore.Get]) are not counted: a store has 4 at most.
+	// Default, also for a negative number: 256.
 	Opens int
 }
 

@@ -71,15 +71,15 @@ func (s *server) pick(now moment.Moment) *member {
 	return s.pickFailing(now)
 }
 
-// inTurn returns the resources in the order in which they are served: a random one goes first. If the one after the
-// last one went first, one whose members a caller waits for could give each turn to the same other one.
+// inTurn returns the resources in the order in which they are served, a random one. If they took fixed turns, one whose
+// members a caller waits for could give each turn to the same other one.
 func (s *server) inTurn() []*resource {
-	n := len(s.resources)
-	if n == 1 {
+	if len(s.resources) == 1 {
 		return s.resources
 	}
-	first := rand.IntN(n)
-	return slices.Concat(s.resources[first:], s.resources[:first])
+	order := slices.Clone(s.resources)
+	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	return order
 }
 
 // ready reports whether a time has come. If not, admit runs again then.

@@ -34,7 +34,7 @@
 // 5 s). A success ends the outage. It also ends the pauses of the members that
 // failed since the last success, once each, but not a Retry-After. An outage of a
 // resource also ends if 16 probes in a row are refused, and one by attempts without
-// an answer in time if all these are refused then.
+// an answer in time if any attempt is refused after it was late.
 //
 // # Guarantees
 //

@@ -150,9 +150,7 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 // an outage by hung attempts, also while others hang for good. An early refusal does not: a server may refuse before it
 // hangs.
 func (s *server) refusedLate(m *member, now moment.Moment) {
-	r := m.resource
-	if o := &r.outage; o.confirmed && errors.Is(o.cause, errHung) {
-		r.window.widen()
+	if o := &m.resource.outage; errors.Is(o.cause, errHung) {
 		s.tellEnd(o, m, Refused, now)
 		o.interrupt(resourceBackoff, now)
 	}

@@ -199,10 +199,29 @@ func TestLateRefusalsEndAnOutage(t *testing.T) {
 					if got := r.attemptsSince(began); got < 100 {
 						t.Errorf("attempts in the second minute: got %d, want 100 at least", got)
 					}
+					if got := r.changes.Load(); got < 2 || got > 6 || r.Status().Cause != nil {
+						t.Errorf("told of %d begins and ends of an outage, and %v: want the end", got, r.Status().Cause)
+					}
 				})
 			})
 		}
 	}
+}
+
+// All get 5xx, but for some that are refused late: that does not end the outage.
+func TestLateRefusalsEndNoOtherOutage(t *testing.T) {
+	inBubble(t, 32, func(r *rig) {
+		all := r.join(1000, "secrets", healthy())
+		advance(time.Minute)
+		r.behave(all, fails(admission.Failed))
+		r.behave(all[:300], fails(admission.Refused).taking(time.Second))
+		r.cutStreams(all)
+		advance(time.Minute)
+		advance(10 * time.Minute)
+		if got := r.changes.Load(); got != 1 {
+			t.Errorf("told of %d begins and ends of an outage, want one begin", got)
+		}
+	})
 }
 
 // A member that leaves during its probe does not stop the probes.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,8 @@ type rig struct {
 	override func(n int) (behavior, bool)
 	// streamEnd is how each stream ends at once. If it is nil, streams live until cutStreams.
 	streamEnd *admission.Outcome
+
+	changes atomic.Int64 // that the clients were told of: begins and ends of outages
 
 	mu       sync.Mutex
 	clients  []*client
@@ -105,7 +108,8 @@ func join(c *admission.Controller, resource string, notify func()) *admission.Me
 func (r *rig) join(n int, resource string, b behavior) (clients []*client) {
 	for range n {
 		c := &client{rig: r, joined: time.Now(), behavior: b, cut: make(chan struct{})}
-		c.Member = join(r.Controller, resource, func() { r.mu.Lock(); defer r.mu.Unlock(); c.notified++ })
+		c.Member = &admission.Member{}
+		r.Join(c.Member, resource, c)
 		r.mu.Lock()
 		r.clients = append(r.clients, c)
 		r.mu.Unlock()
@@ -115,6 +119,14 @@ func (r *rig) join(n int, resource string, b behavior) (clients []*client) {
 	synctest.Wait()
 	return clients
 }
+
+func (c *client) OutageBegan() {
+	c.rig.mu.Lock()
+	defer c.rig.mu.Unlock()
+	c.notified++
+}
+
+func (c *client) OutageChanged(admission.Outage) func() { return func() { c.rig.changes.Add(1) } }
 
 func (c *client) run() {
 	ctx := c.rig.ctx

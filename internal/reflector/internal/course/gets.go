@@ -118,10 +118,10 @@ func (v *Verbs) getFailed(l *learned, f failure.Failure, fault Fault, now moment
 	if l.next = listTurn; l.last == List {
 		l.next = watchListTurn
 	}
+	l.ungotten = max(1, l.unlisted)
 	if f.Class == failure.Unauthorized {
 		return // it is about the token, and no verb needs another one
 	}
-	l.ungotten = max(1, l.unlisted)
 	v.resource.count(Get, v.id)
 	if fault != Refused && fault != Unknown {
 		return

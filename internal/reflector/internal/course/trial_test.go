@@ -138,3 +138,29 @@ func TestGetsWithoutConnectionsForWatchLists(t *testing.T) {
 		}
 	}
 }
+
+// Others of its resource have learned that nothing but GETs works. A selection that may not use them, and one whose
+// GETs get 401s, are read by the verb that works for them.
+func TestLessonOfGetsThatCannotBeUsed(t *testing.T) {
+	for name, gets := range map[string]course.Gets{"no GETs": course.NoGets, "GETs get 401s": course.AlsoGets} {
+		for _, fault := range []string{"failing", "hangs"} {
+			t.Run(name+", "+fault, func(t *testing.T) {
+				w := newVerbWorld(course.AlsoGets)
+				for range 200 {
+					for _, name := range []string{"h", "i", "j", "k"} {
+						attempt(w.of(name), answers{fault, fault, "well", "well", "well"}, false, false, w.now)
+						w.now = w.now.Add(time.Second)
+					}
+				}
+				v := course.NewVerbs(&w.resource, false, gets)
+				for range 3 {
+					if attempt(&v, answers{fault, "well", "well", "well", "unauthorized"}, false, false, w.now).stored {
+						return
+					}
+					w.now = w.now.Add(12 * time.Second)
+				}
+				t.Error("is not read by the third attempt")
+			})
+		}
+	}
+}

@@ -24,8 +24,9 @@ import (
 // A selection learns for itself. When a second one learns the same, and no WatchList has worked in
 // between, their resource learns; if a WatchList has worked for nobody, one is enough. Then one
 // selection at a time tries, and each one that is polled within an hour. The resource does not learn GETs
-// while those that have streams are half as many as those that fail, or more. Four selections try then. A
-// selection whose own request has failed follows its resource, unless its GET has failed since.
+// while those that have streams are half as many as those that fail, or more. Four selections try then. Once
+// it has learned them, a selection whose own request has failed uses them, too, unless its GET has failed
+// since.
 
 // Verb is a way to read the state and the changes after it.
 type Verb uint8
@@ -159,7 +160,7 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 	case once:
 		return List
 	case l != nil && l.lists.holds(now), v.resource.lists.use(now):
-		if l == nil || l.polled == nil || !v.isDue(WatchList, now) {
+		if l == nil || !v.isDue(WatchList, now) {
 			return List
 		}
 	}
@@ -170,7 +171,7 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 // works, its own failure gives the turn to no other verb, unless a GET has failed since.
 func (v *Verbs) turn() turn {
 	l := v.learned
-	if l == nil || v.resource.gets.lasts > 0 && l.next != getTurn && l.ungotten == 0 {
+	if l == nil || v.gets == AlsoGets && v.resource.gets.lasts > 0 && l.ungotten == 0 && l.next != getTurn {
 		return anyTurn
 	}
 	return l.next
@@ -326,11 +327,11 @@ func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well b
 	if verb != Get {
 		l.gets, l.throttle, l.failedAt[List], l.round = lesson{}, 0, 0, 0
 	}
-	if verb == WatchList || l.polled == nil {
-		l.failedAt[WatchList] = 0
-	}
 	if verb == WatchList {
 		l.lists, l.polled, l.unwatch, l.watches = lesson{}, nil, 0, lesson{}
+	}
+	if l.polled == nil {
+		l.failedAt[WatchList] = 0
 	}
 	if took < AnswerTimeout/2 {
 		l.late = 0
@@ -364,7 +365,7 @@ func (v *Verbs) Watched(err error, fault Fault, now moment.Moment) (recovered bo
 			return false
 		}
 		recovered = l.polled != nil
-		l.polled, l.unwatch, l.watches = nil, 0, lesson{}
+		l.polled, l.unwatch, l.watches, l.failedAt[WatchList] = nil, 0, lesson{}, 0
 		return recovered
 	}
 	if fault == NoFault {

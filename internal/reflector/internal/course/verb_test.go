@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/refwatch/refwatch/internal/reflector/internal/course"
 	"github.com/refwatch/refwatch/internal/reflector/internal/failure"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
@@ -80,7 +82,11 @@ func attempt(v *course.Verbs, a answers, large, once bool, now moment.Moment) (g
 			now, got.took = now.Add(timeout), got.took+timeout
 			v.NoAnswer(false)
 		}
-		other, goOn = v.Failed(verb, failure.From(errors.New(answer)), fault, once, now)
+		err := errors.New(answer)
+		if answer == "unauthorized" {
+			err, fault = apierrors.NewUnauthorized("no"), course.Refused
+		}
+		other, goOn = v.Failed(verb, failure.From(err), fault, once, now)
 		return other, goOn && fault != course.Hung
 	}
 	names := map[course.Verb]string{course.WatchList: "WatchList", course.List: "list", course.Get: "GET"}
