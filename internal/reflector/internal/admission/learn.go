@@ -75,7 +75,9 @@ func (s *server) serve(m *member, now moment.Moment) {
 	r.throttles, r.throttledUntil = 0, 0
 	r.latency.observe(now.Sub(m.began))
 	r.rise.observe(now.Sub(m.began), now)
-	if !m.failingAttempt {
+	if m.failingAttempt {
+		r.failingLatency.observe(now.Sub(m.began))
+	} else {
 		r.window.grow(s.limit, r.rise.ratio())
 	}
 	delete(s.firstFailures, m)
@@ -128,6 +130,9 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 	if outcome.Kind == Answered {
 		s.tellEnd(&m.resource.outage, m, Answered, now)
 		m.resource.outage.clear()
+	}
+	if outcome.Kind == Refused && m.failingAttempt {
+		m.resource.failingLatency.observe(now.Sub(m.began))
 	}
 	if outcome.Kind == Refused && wasHung {
 		s.refusedLate(m, now)

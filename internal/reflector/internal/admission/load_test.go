@@ -11,38 +11,44 @@ import (
 )
 
 // A server does fewer attempts a second than failing members may make, one after the other. So each takes longer, the
-// more there are. Members that are polled are no reason for more of them: few wait at the server.
+// more there are. Members that are polled or refused are no reason for more of them: few wait at the server.
 func TestFailingMembersOfALoadedServer(t *testing.T) {
-	inBubble(t, 256, func(r *rig) {
-		const each = 100 * time.Millisecond
-		var free time.Time // when the server has handled all
-		longest := time.Duration(0)
-		r.streamEnd = &admission.Outcome{Kind: admission.Refused, Cause: errBad}
-		r.override = func(int) (behavior, bool) {
-			now := time.Now()
-			if free.Before(now) {
-				free = now
-			}
-			free = free.Add(each)
-			longest = max(longest, free.Sub(now))
-			return healthy().taking(free.Sub(now)), true
+	for name, answer := range map[string]behavior{"polled": healthy(), "refused": fails(admission.Refused)} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 256, func(r *rig) { testFailingMembersOfALoadedServer(t, r, answer) })
+		})
+	}
+}
+
+func testFailingMembersOfALoadedServer(t *testing.T, r *rig, answer behavior) {
+	const each = 100 * time.Millisecond
+	var free time.Time // when the server has handled all
+	longest := time.Duration(0)
+	r.streamEnd = &admission.Outcome{Kind: admission.Refused, Cause: errBad}
+	r.override = func(int) (behavior, bool) {
+		now := time.Now()
+		if free.Before(now) {
+			free = now
 		}
-		r.join(1000, "secrets", healthy())
-		advance(30 * time.Minute)
-		began := time.Now()
-		r.mu.Lock()
-		longest = 0
-		r.mu.Unlock()
-		advance(10 * time.Minute)
-		if got := r.attemptsSince(began); got < 5*600 {
-			t.Errorf("attempts in 10 minutes: got %d, want 5 a second at least", got)
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if longest > 2500*time.Millisecond {
-			t.Errorf("an attempt took %v, want at most 2.5 s, for 20 that wait", longest)
-		}
-	})
+		free = free.Add(each)
+		longest = max(longest, free.Sub(now))
+		return answer.taking(free.Sub(now)), true
+	}
+	r.join(1000, "secrets", healthy())
+	advance(30 * time.Minute)
+	began := time.Now()
+	r.mu.Lock()
+	longest = 0
+	r.mu.Unlock()
+	advance(10 * time.Minute)
+	if got := r.attemptsSince(began); got < 5*600 {
+		t.Errorf("attempts in 10 minutes: got %d, want 5 a second at least", got)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if longest > 2500*time.Millisecond {
+		t.Errorf("an attempt took %v, want at most 2.5 s, for 20 that wait", longest)
+	}
 }
 
 // One member is refused late, as by a webhook that times out. That says nothing of how long attempts of others take:

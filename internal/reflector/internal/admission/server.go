@@ -193,14 +193,16 @@ func (s *server) begin(m *member, now moment.Moment) {
 	}
 	m.state, m.failingAttempt = opening, m.failing
 	m.began, m.attempted, m.expedited = now, true, false
+	usual := r.latency
 	if m.failing {
+		usual = r.failingLatency
 		s.failing++
 	} else {
 		s.opening++
 		r.opening++
 		s.lastBegan = now
 	}
-	s.schedule.set(m, now.Add(r.latency.hungAfter()))
+	s.schedule.set(m, now.Add(usual.hungAfter()))
 	m.endWait()
 }
 
