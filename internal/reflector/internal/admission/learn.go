@@ -75,9 +75,7 @@ func (s *server) serve(m *member, now moment.Moment) {
 	r.throttles, r.throttledUntil = 0, 0
 	r.latency.observe(now.Sub(m.began))
 	r.rise.observe(now.Sub(m.began), now)
-	if m.failingAttempt {
-		r.failingLatency.observe(now.Sub(m.began))
-	} else {
+	if !m.failingAttempt {
 		r.window.grow(s.limit, r.rise.ratio())
 	}
 	delete(s.firstFailures, m)
@@ -132,7 +130,7 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 		m.resource.outage.clear()
 	}
 	if outcome.Kind == Refused && m.failingAttempt {
-		m.resource.failingLatency.observe(now.Sub(m.began))
+		m.resource.refusalLatency.observe(now.Sub(m.began))
 	}
 	if outcome.Kind == Refused && wasHung {
 		s.refusedLate(m, now)

@@ -18,7 +18,7 @@ type resource struct {
 	opening          int // attempts of healthy members that are under way and count
 	window           window
 	latency          latency
-	failingLatency   latency // the same of attempts of failing members, also of those that were refused
+	refusalLatency   latency // the same of attempts of failing members that were refused
 	rise             rise
 	outage           outage
 

@@ -195,7 +195,7 @@ func (s *server) begin(m *member, now moment.Moment) {
 	m.began, m.attempted, m.expedited = now, true, false
 	usual := r.latency
 	if m.failing {
-		usual = r.failingLatency
+		usual = max(usual, r.refusalLatency)
 		s.failing++
 	} else {
 		s.opening++
