@@ -25,7 +25,7 @@ import (
 // between, their resource learns; if a WatchList has worked for nobody, one is enough. Then one
 // selection at a time tries, and each one that is polled within an hour. The resource does not learn GETs
 // while those that have streams are half as many as those that fail, or more. Four selections try then. Once
-// it has learned them, a selection whose own request has failed uses them, too, unless its GET has failed
+// it has learned them, a selection whose own request has hung uses them, too, unless its GET has failed
 // since.
 
 // Verb is a way to read the state and the changes after it.
@@ -167,11 +167,11 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 	return WatchList
 }
 
-// turn returns whose turn the next attempt of the selection is. Once its resource has learned that nothing but GETs
-// works, its own failure gives the turn to no other verb, unless a GET has failed since.
+// turn returns whose turn the next attempt of the selection is. If its resource has learned that nothing but GETs works
+// while its own request hung, that gives the turn to no other verb, unless a GET has failed since.
 func (v *Verbs) turn() turn {
 	l := v.learned
-	if l == nil || v.gets == AlsoGets && v.resource.gets.lasts > 0 && l.ungotten == 0 && l.next != getTurn {
+	if l == nil || v.gets == AlsoGets && v.resource.gets.lasts > 0 && l.late > 0 && l.ungotten == 0 && l.next != getTurn {
 		return anyTurn
 	}
 	return l.next
