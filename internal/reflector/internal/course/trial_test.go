@@ -146,13 +146,14 @@ func TestLessonOfGetsThatCannotBeUsed(t *testing.T) {
 		for _, fault := range []string{"failing", "hangs"} {
 			t.Run(name+", "+fault, func(t *testing.T) {
 				w := newVerbWorld(course.AlsoGets)
+				v := course.NewVerbs(&w.resource, false, gets)
+				attempt(&v, answers{fault, "well", "well", "well", "unauthorized"}, false, false, w.now)
 				for range 200 {
 					for _, name := range []string{"h", "i", "j", "k"} {
 						attempt(w.of(name), answers{fault, fault, "well", "well", "well"}, false, false, w.now)
 						w.now = w.now.Add(time.Second)
 					}
 				}
-				v := course.NewVerbs(&w.resource, false, gets)
 				for range 3 {
 					if attempt(&v, answers{fault, "well", "well", "well", "unauthorized"}, false, false, w.now).stored {
 						return
