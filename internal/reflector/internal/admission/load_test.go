@@ -98,6 +98,8 @@ func TestIdleKindsTakeNoTurns(t *testing.T) {
 		}
 		advance(5 * time.Minute)
 		var attempts [2]int
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		for i := range of {
 			for _, c := range of[i] {
 				attempts[i] += len(c.attempts)

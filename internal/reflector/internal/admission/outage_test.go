@@ -200,7 +200,7 @@ func TestLateRefusalsEndAnOutage(t *testing.T) {
 						t.Errorf("attempts in the second minute: got %d, want 100 at least", got)
 					}
 					if got := r.changes.Load(); got < 2 || got > 6 || r.Status().Cause != nil {
-						t.Errorf("told of %d begins and ends of an outage, and %v: want the end", got, r.Status().Cause)
+						t.Errorf("got %d begins and ends of an outage, and then the cause %v; want 2 to 6, and no cause", got, r.Status().Cause)
 					}
 				})
 			})
@@ -219,7 +219,7 @@ func TestLateRefusalsEndNoOtherOutage(t *testing.T) {
 		advance(time.Minute)
 		advance(10 * time.Minute)
 		if got := r.changes.Load(); got != 1 {
-			t.Errorf("told of %d begins and ends of an outage, want one begin", got)
+			t.Errorf("got %d begins and ends of an outage, want one begin", got)
 		}
 	})
 }

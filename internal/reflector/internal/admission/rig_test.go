@@ -45,7 +45,7 @@ type rig struct {
 	// streamEnd is how each stream ends at once. If it is nil, streams live until cutStreams.
 	streamEnd *admission.Outcome
 
-	changes atomic.Int64 // that the clients were told of: begins and ends of outages
+	changes atomic.Int64 // begins and ends of outages that clients were told of
 
 	mu       sync.Mutex
 	clients  []*client

@@ -64,8 +64,9 @@ func (v *Verbs) beginTrial(now moment.Moment) bool {
 	return true
 }
 
-// isDue reports whether a verb failed for the selection, or another one first took its place, so long ago that it is
-// tried again, whatever others have learned: half an hour to an hour, because not all should try at once.
+// isDue reports whether a verb failed for the selection so long ago that it is tried again, whatever others have
+// learned: half an hour to an hour, because not all should try at once. If it has not failed, the time begins with the
+// first call, when another verb takes its place.
 func (v *Verbs) isDue(verb Verb, now moment.Moment) bool {
 	if v.listOnly && verb == WatchList {
 		return false

@@ -90,7 +90,7 @@ type learned struct {
 	unknown  bool             // the last of them was not known to the server
 	lists    lesson           // WatchLists fail, and lists work
 	unlisted int              // lists that failed since the last read
-	ungotten int              // of these, those before the last GET that failed since then, and 1 at least; 0 if none has
+	ungotten int              // lists that had failed when a GET last did, 1 at least; 0 if none has since the last read
 	last     Verb             // the last WatchList or list that failed since then
 	cause    error            // and why
 	gets     lesson           // both fail, and GETs work
