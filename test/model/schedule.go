@@ -171,12 +171,13 @@ const (
 )
 
 // limits returns those that are checked of the history. An attempt that a Get waits for follows the last one after
-// 1.1 s at the earliest, the first ones sooner, and may send three requests: a WatchList, a list and a GET. GETs may be
-// sent beside them. Where one of three servers hangs up, and others cut connections, 26 dials in ten seconds were seen.
+// 1.1 s at the earliest, the first ones sooner, and may send three requests: a WatchList, a list and a GET. All of them
+// may fail. GETs may be sent beside them. Where one of three servers hangs up, and others cut connections, 26 dials in
+// ten seconds were seen.
 func (s *settings) limits() history.Limits {
 	limits := history.Limits{
 		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: s.attemptBound(), Released: releasedBound, Streams: 2,
-		ObjectRequests: 40, ObjectFailures: 30, OutageFailures: 60, OutageDials: 30,
+		ObjectRequests: 40, ObjectFailures: 40, OutageFailures: 60, OutageDials: 30,
 		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0 || s.ttl > 0,
 	}
 	if s.direct { // nothing is kept, so a reference changes nothing, and a Get may fail
