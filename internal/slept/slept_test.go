@@ -117,3 +117,16 @@ func BenchmarkCompare(b *testing.B) {
 		compare(at)
 	}
 }
+
+// A bubble of testing/synctest has no monotonic clock. Times in it do not depend on an anchor from outside it, by whose
+// wall clock they are off by nanoseconds.
+func TestBubbleAfterRealTime(t *testing.T) {
+	anchor.Store(&anchored{origin: Origin.Add(16)})
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Second)
+		at := time.Now()
+		if got := Time(now()); !got.Equal(at) {
+			t.Errorf("got %v, want %v", got, at)
+		}
+	})
+}
