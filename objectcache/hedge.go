@@ -4,6 +4,7 @@ package objectcache
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/refwatch/refwatch/cache"
@@ -67,19 +68,20 @@ func (s *WatchStore[T]) startHedgesLocked() {
 		}
 		w.overlaps = w.overlaps || w.getting
 		h := hedge[T]{watch: w, began: time.Now(), readFor: w.entry.owners.Reads}
-		s.background.Go(func() { s.runHedge(h) })
+		ctx, cancel := context.WithTimeout(s.ctx, engine.HedgeTimeout)
+		s.cancelHedge[w] = cancel
+		s.background.Go(func() { s.runHedge(ctx, h) })
 	}
 }
 
 // runHedge reads the object, and starts those that are queued when the server has answered: the
 // function of WithTransform may block.
-func (s *WatchStore[T]) runHedge(h hedge[T]) {
-	ctx, cancel := context.WithTimeout(s.ctx, engine.HedgeTimeout)
-	defer cancel()
+func (s *WatchStore[T]) runHedge(ctx context.Context, h hedge[T]) {
 	var state states.State[T] // zero if a client, or the function, ends the goroutine
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.endHedgeLocked(h.watch)
 		h.watch.hedge.End(state.Exists && s.storeHedgedLocked(h, state), s.now())
 	}()
 	read, err := s.readHedge(ctx, h)
@@ -89,8 +91,16 @@ func (s *WatchStore[T]) runHedge(h hedge[T]) {
 	if err == nil {
 		state = read
 	}
-	if s.ctx.Err() == nil {
+	if !errors.Is(ctx.Err(), context.Canceled) {
 		s.counters.CountRead(err)
+	}
+}
+
+// endHedgeLocked ends the hedged read of a watch, if one is under way.
+func (s *WatchStore[T]) endHedgeLocked(w *objectWatch[T]) {
+	if cancel := s.cancelHedge[w]; cancel != nil {
+		cancel()
+		delete(s.cancelHedge, w)
 	}
 }
 
@@ -101,7 +111,11 @@ func (s *WatchStore[T]) readHedge(ctx context.Context, h hedge[T]) (state states
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.hedges.Answered(&w.hedge, w.entry.key.Namespace, w.synced, err, s.now())
+		failure := err
+		if errors.Is(ctx.Err(), context.Canceled) {
+			failure = nil // it says nothing about the server
+		}
+		s.hedges.Answered(&w.hedge, w.entry.key.Namespace, w.synced, failure, s.now())
 		s.startHedgesLocked()
 	}()
 	return s.resource.Read(ctx, w.entry.key)

@@ -5,6 +5,7 @@ package objectcache_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,4 +160,35 @@ func TestReadBehindAHedgedRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A GET that hangs ends with the last reference, and says nothing about GETs of other objects.
+func TestHedgedReadEndsWithTheLastReference(t *testing.T) {
+	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		var begun, ended atomic.Int32
+		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
+			switch {
+			case request.Verb != "get":
+				sleepFor(ctx, 95*time.Millisecond)
+			case request.Name == "tls":
+				begun.Add(1)
+				<-ctx.Done()
+				ended.Add(1)
+			}
+			return nil
+		})
+		r.createAll("tls", "other")
+		r.AddReference(namespace, "tls", "pod")
+		r.mustGet("tls")
+		if begun.Load() != 1 || ended.Load() != 0 {
+			t.Fatalf("got %d GETs, of which %d have ended, want one that has not", begun.Load(), ended.Load())
+		}
+		r.DeleteReference(namespace, "tls", "pod")
+		synctest.Wait()
+		if ended.Load() != 1 {
+			t.Error("the GET of an object without a reference goes on, want its end")
+		}
+		r.AddReference(namespace, "other", "pod")
+		r.mustGetWithin("other", 5*time.Millisecond)
+	})
 }

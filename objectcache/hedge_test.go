@@ -14,7 +14,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
@@ -305,33 +304,25 @@ func TestHedgedReadAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// A GET that is answered after the last reference has gone, and another has come, is not the
-// state: the object may have changed before that.
+// A GET that was answered before the last reference has gone, and whose object is transformed when another one has
+// come, is not the state: the object may have changed before that.
 func TestHedgedReadOfAnEarlierReference(t *testing.T) {
-	inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+	beforeRun(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+		b := newBlocker(t, r, objectcache.WatchOptions{})
+		r.run()
 		r.create("tls")
 		r.update("tls", "old")
-		var gets atomic.Int32
-		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {
-			if request.Verb != "get" {
-				sleepFor(ctx, time.Second)
-			}
-			return nil
-		})
-		r.server.Rewrite(apiserver.Rewriter{Object: func(ctx context.Context, request apiserver.Request, object runtime.Object) runtime.Object {
-			if request.Verb == "get" && gets.Add(1) == 1 {
-				sleepFor(ctx, 500*time.Millisecond) // it has read the old state
-			}
-			return object
-		}})
+		gets := r.slowOpenings(time.Second)
+		b.block("tls")
 		r.AddReference(namespace, "tls", "pod")
-		if _, err := r.get("tls", 10*time.Millisecond); !errors.Is(err, objectcache.ErrNotSynced) {
-			t.Fatalf("got %v, want ErrNotSynced", err)
+		if _, err := r.get("tls", 10*time.Millisecond); !errors.Is(err, objectcache.ErrNotSynced) || gets.Load() != 1 {
+			t.Fatalf("got %v after %d GETs, want ErrNotSynced after one", err, gets.Load())
 		}
 		r.DeleteReference(namespace, "tls", "pod")
 		r.update("tls", "new")
 		r.AddReference(namespace, "tls", "pod")
-		time.Sleep(600 * time.Millisecond)
+		b.unblock()
+		synctest.Wait()
 		if status, _ := r.Status(namespace, "tls"); status.Synced {
 			t.Errorf("status: got %+v, want it not synced", status)
 		}

@@ -128,6 +128,7 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 		return
 	}
 	s.hedges.Leave(&w.hedge)
+	s.endHedgeLocked(w)
 	s.stopTimerLocked(e.timersLocked().idle)
 	s.stopTimerLocked(e.timersLocked().read)
 }

@@ -56,6 +56,7 @@ type WatchStore[T cache.Object] struct {
 	references  int                              // owners of all entries
 	waiters     int                              // Gets that wait
 	hedges      engine.Hedges[*objectWatch[T]]
+	cancelHedge map[*objectWatch[T]]context.CancelFunc // of those that are under way
 	backoffs    backoffs
 	subscribers subscribers
 	notices     map[types.NamespacedName]notice // of subscribers that wait for a time
@@ -88,6 +89,7 @@ func newWatchStore[T cache.Object](kind kind[T], options WatchOptions) *WatchSto
 		entries:          newTable[T](),
 		subscribers:      subscribers{},
 		notices:          map[types.NamespacedName]notice{},
+		cancelHedge:      map[*objectWatch[T]]context.CancelFunc{},
 	}
 	s.sinceOrigin = s.base.Sub(slept.Origin)
 	s.watchEnded, s.explain = s.background.Done, s.explainFailure
