@@ -47,7 +47,7 @@ func (w *World) checkQuiet() {
 	if !w.isQuiet() {
 		return
 	}
-	sleep(freshBound)
+	sleep(w.settings.freshBound())
 	w.checkFresh("at a quiet moment", w.referenced())
 	w.checkShared(w.referenced())
 	w.checkStreams()
@@ -126,7 +126,7 @@ func (w *World) finish(stop func()) {
 	}
 	w.calls.Wait()
 	w.follow()
-	sleep(max(time.Until(w.quietFrom), 0) + freshBound)
+	sleep(max(time.Until(w.quietFrom), 0) + w.settings.freshBound())
 	objects := w.referenced()
 	w.checkFresh("in the end", objects)
 	w.checkShared(objects)
@@ -134,13 +134,13 @@ func (w *World) finish(stop func()) {
 	for _, subject := range w.subjects {
 		w.output.addSubject(subject)
 	}
-	sleep(freshBound)
+	sleep(w.settings.freshBound())
 	w.unfollow(0) // it has yielded the states for the new owners, and not because they changed
 	for _, o := range sample(objects) {
 		state, _ := o.current()
 		w.put(o, state.Immutable)
 	}
-	sleep(freshBound)
+	sleep(w.settings.freshBound())
 	w.checkFresh("after another write", objects)
 	w.checkFollowers(objects)
 	w.checkStreams()

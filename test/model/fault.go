@@ -231,7 +231,7 @@ func (w *World) misleads(o *Object) bool {
 		return f.Name == eventsLost && slices.Contains(f.target.Objects(), o)
 	})
 	now := time.Now()
-	restored := w.restores.Load() > 0 && (len(w.faults) > 0 || now.Before(w.quietFrom.Add(recheckBound)))
+	restored := w.restores.Load() > 0 && (len(w.faults) > 0 || now.Before(w.quietFrom.Add(recheckBound+w.settings.freshBound())))
 	return lost || now.Before(o.misledUntil) || restored
 }
 

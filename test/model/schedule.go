@@ -129,8 +129,8 @@ type settings struct {
 
 // The bounds that hold without faults: see L1, L2 and S6 in the documentation of package history.
 const (
-	freshBound    = 15 * time.Second
-	recheckBound  = 20*time.Minute + freshBound // of an immutable object that is not watched
+	freshBound    = 15 * time.Second // without latency: see settings.freshBound
+	recheckBound  = 20 * time.Minute // the same of an immutable object that is not watched
 	releasedBound = time.Second
 	attemptBound  = 5 * time.Second
 )
@@ -149,6 +149,10 @@ func (s Schedule) settings() settings {
 func (s *settings) avoidsServers() bool {
 	return !s.blocking && !s.server.DisableWatchList && !s.direct && s.ttl == 0
 }
+
+// freshBound returns how old a state may be. A polled object is read within 15 s, by an attempt of three requests at
+// most, of which the last one may have begun just before a write.
+func (s *settings) freshBound() time.Duration { return freshBound + 4*s.latency }
 
 // attemptBound returns how soon each object makes its first attempt. Of many that come at once, a few do so at first,
 // and twice as many after each round trip. Each connection may have few streams.
@@ -176,12 +180,13 @@ const (
 // ten seconds were seen.
 func (s *settings) limits() history.Limits {
 	limits := history.Limits{
-		Fresh: freshBound, ImmutableFresh: recheckBound, Attempt: s.attemptBound(), Released: releasedBound, Streams: 2,
+		Fresh: s.freshBound(), ImmutableFresh: recheckBound + s.freshBound(), Attempt: s.attemptBound(),
+		Released: releasedBound, Streams: 2,
 		ObjectRequests: 40, ObjectFailures: 40, OutageFailures: 60, OutageDials: 30,
 		Forgets: s.watch.IdleTimeout > 0 || s.watch.MaxStaleness > 0 || s.ttl > 0,
 	}
 	if s.direct { // nothing is kept, so a reference changes nothing, and a Get may fail
-		return history.Limits{Fresh: freshBound, ImmutableFresh: freshBound, Forgets: true}
+		return history.Limits{Fresh: s.freshBound(), ImmutableFresh: s.freshBound(), Forgets: true}
 	}
 	if s.ttl > 0 { // a Get reads, when the TTL is over
 		limits.Fresh += s.ttl
