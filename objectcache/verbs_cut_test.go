@@ -119,3 +119,29 @@ func TestRefusedGetAfterARetryAfter(t *testing.T) {
 		}
 	})
 }
+
+// Lists and watches of all known objects begin to fail at once, and GETs work. A Get that waits then is answered soon:
+// one with Live, and one of a new name. Each probe of the outage is one request of another object.
+func TestGetsAsAllRequestsBeginToFail(t *testing.T) {
+	for _, n := range []int{2, 30, 100} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				for i := range n {
+					r.referenced(fmt.Sprint("tls-", i))
+				}
+				time.Sleep(time.Minute)
+				r.failVerbs("500", "500", all)
+				r.server.CloseStreams(nil)
+				r.update("tls-0", "new")
+				began := time.Now()
+				got, err := r.GetWithOptions(t.Context(), namespace, "tls-0", objectcache.GetOptions{Live: true})
+				if took := time.Since(began); err != nil || valueOf(got) != "new" || took > 5*time.Second {
+					t.Errorf("a live Get: got %q, %v after %v, want new within 5 s", valueOf(got), err, took)
+				}
+				r.create("first")
+				r.AddReference(namespace, "first", "pod")
+				r.mustGetWithin("first", 5*time.Second)
+			})
+		})
+	}
+}

@@ -110,16 +110,17 @@ func (r *Resource) learnGets(trial bool, now moment.Moment) (learned bool) {
 	return true
 }
 
-// count takes the failure of a verb for a selection.
+// count takes the failure of a verb for a selection. When WatchLists of several have failed, lists are next until as many
+// of them have failed: then a GET is. In an outage one selection at a time makes one request, and a caller waits.
 func (r *Resource) count(verb Verb, id uint64) {
-	if !r.failed[verb].add(id) {
-		return
-	}
+	again := r.failed[verb].add(id)
+	unknown := r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n < failedEveryOfAll
 	gotten := r.failed[Get].n
 	switch {
+	case !again && !unknown:
 	case r.allFail() && (gotten < failedEveryOfAll || r.failed[verb].n/failedEveryOfAll%2 == 0):
 		r.next = getTurn
-	case verb == WatchList:
+	case verb == WatchList, unknown:
 		r.next = listTurn
 	case verb == List:
 		r.next = watchListTurn

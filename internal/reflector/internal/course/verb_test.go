@@ -83,8 +83,11 @@ func attempt(v *course.Verbs, a answers, large, once bool, now moment.Moment) (g
 			v.NoAnswer(false)
 		}
 		err := errors.New(answer)
-		if answer == "unauthorized" {
+		switch answer {
+		case "unauthorized":
 			err, fault = apierrors.NewUnauthorized("no"), course.Refused
+		case "500": // failing has no answer from the server
+			err, fault = apierrors.NewInternalError(err), course.Failing
 		}
 		other, goOn = v.Failed(verb, failure.From(err), fault, once, now)
 		return other, goOn && fault != course.Hung
@@ -253,7 +256,7 @@ func (w *verbs) attempt(name string, words []string) (string, error) {
 	large, once := false, false
 	for _, word := range words {
 		verb, fault, ok := strings.Cut(word, "=")
-		if _, known := faultOf(fault); ok && !known {
+		if _, known := faultOf(fault); ok && !known && fault != "500" {
 			return "", fmt.Errorf("unknown fault %q", fault)
 		}
 		switch verb {
