@@ -110,8 +110,8 @@ func (r *Resource) learnGets(trial bool, now moment.Moment) (learned bool) {
 	return true
 }
 
-// count takes the failure of a verb for a selection. When WatchLists of several have failed, lists are next until as many
-// of them have failed: then a GET is. In an outage one selection at a time makes one request, and a caller waits.
+// count takes the failure of a verb for a selection. When WatchLists of several have failed, lists are next until as
+// many of them have failed: then a GET is. In an outage one selection at a time makes one request, and a caller waits.
 func (r *Resource) count(verb Verb, id uint64) {
 	again := r.failed[verb].add(id)
 	unknown := r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n < failedEveryOfAll
