@@ -81,7 +81,8 @@ func (s *WatchStore[T]) runHedge(ctx context.Context, h hedge[T]) {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.endHedgeLocked(h.watch)
+		s.cancelHedge[h.watch]()
+		delete(s.cancelHedge, h.watch)
 		h.watch.hedge.End(state.Exists && s.storeHedgedLocked(h, state), s.now())
 	}()
 	read, err := s.readHedge(ctx, h)
@@ -93,14 +94,6 @@ func (s *WatchStore[T]) runHedge(ctx context.Context, h hedge[T]) {
 	}
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		s.counters.CountRead(err)
-	}
-}
-
-// endHedgeLocked ends the hedged read of a watch, if one is under way.
-func (s *WatchStore[T]) endHedgeLocked(w *objectWatch[T]) {
-	if cancel := s.cancelHedge[w]; cancel != nil {
-		cancel()
-		delete(s.cancelHedge, w)
 	}
 }
 

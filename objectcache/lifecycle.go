@@ -128,7 +128,9 @@ func (s *WatchStore[T]) stopLocked(e *entry[T], reason error) {
 		return
 	}
 	s.hedges.Leave(&w.hedge)
-	s.endHedgeLocked(w)
+	if w.hedge.UnderWay {
+		s.cancelHedge[w]()
+	}
 	s.stopTimerLocked(e.timersLocked().idle)
 	s.stopTimerLocked(e.timersLocked().read)
 }

@@ -99,8 +99,9 @@ func Aged(at time.Duration) time.Duration {
 
 // anchored is Origin by the clock of ages, for a total of sleeps, with the wall clock of its last step.
 type anchored struct {
-	total  time.Duration
-	origin time.Time
+	total     time.Duration
+	origin    time.Time
+	monotonic bool // origin has a monotonic clock. Times of a bubble of testing/synctest have none
 }
 
 var anchor atomic.Pointer[anchored]
@@ -109,20 +110,19 @@ var anchor atomic.Pointer[anchored]
 const step = time.Second
 
 // Time returns a time by the clock of ages as a time.Time: time.Since returns its age. Two calls return the same unless
-// the wall clock was set, or the machine was suspended, in between. Equal compares the monotonic clock. A bubble of
-// testing/synctest has none: there Equal compares the wall clock, by which an anchor from outside is off.
+// the wall clock was set, or the machine was suspended, in between. Equal compares the monotonic clock.
 func Time(aged time.Duration) time.Time {
 	now := time.Now()
+	wall := now.Round(0)
 	since := now.Sub(Origin)
 	total := Total(since)
 	since += total
-	if by := anchor.Load(); by != nil && by.total == total {
-		if is := by.origin.Add(since); is.Equal(now) && is.Round(0).Sub(now.Round(0)).Abs() <= step {
-			return by.origin.Add(aged)
-		}
+	by := anchor.Load()
+	// The wall clock of an anchor from outside a bubble is off by nanoseconds in it.
+	if by == nil || by.total != total || by.monotonic != (now != wall) || wall.Sub(by.origin.Add(since).Round(0)).Abs() > step {
+		by = &anchored{total, now.Add(-since), now != wall}
+		anchor.Store(by)
 	}
-	by := &anchored{total, now.Add(-since)}
-	anchor.Store(by)
 	return by.origin.Add(aged)
 }
 

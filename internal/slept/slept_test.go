@@ -119,9 +119,9 @@ func BenchmarkCompare(b *testing.B) {
 }
 
 // A bubble of testing/synctest has no monotonic clock. Times in it do not depend on an anchor from outside it, by whose
-// wall clock they are off by nanoseconds.
+// wall clock they are off by nanoseconds, and times outside it do not depend on one from a bubble.
 func TestBubbleAfterRealTime(t *testing.T) {
-	anchor.Store(&anchored{origin: Origin.Add(16)})
+	anchor.Store(&anchored{origin: Origin.Add(16), monotonic: true})
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Second)
 		at := time.Now()
@@ -129,4 +129,8 @@ func TestBubbleAfterRealTime(t *testing.T) {
 			t.Errorf("got %v, want %v", got, at)
 		}
 	})
+	anchor.Store(&anchored{origin: Origin.Round(0)})
+	if got := Time(now()); got == got.Round(0) {
+		t.Errorf("after the bubble: got %v, want a time with a monotonic clock", got)
+	}
 }
