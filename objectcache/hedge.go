@@ -81,9 +81,9 @@ func (s *WatchStore[T]) runHedge(ctx context.Context, h hedge[T]) {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		h.watch.hedge.End(state.Exists && s.storeHedgedLocked(h, state), s.now())
 		s.cancelHedge[h.watch]()
 		delete(s.cancelHedge, h.watch)
-		h.watch.hedge.End(state.Exists && s.storeHedgedLocked(h, state), s.now())
 	}()
 	read, err := s.readHedge(ctx, h)
 	if err == nil && read.Exists {
@@ -104,11 +104,7 @@ func (s *WatchStore[T]) readHedge(ctx context.Context, h hedge[T]) (state states
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		failure := err
-		if errors.Is(ctx.Err(), context.Canceled) {
-			failure = nil // it says nothing about the server
-		}
-		s.hedges.Answered(&w.hedge, w.entry.key.Namespace, w.synced, failure, s.now())
+		s.hedges.Answered(&w.hedge, w.entry.key.Namespace, w.synced, err, s.now())
 		s.startHedgesLocked()
 	}()
 	return s.resource.Read(ctx, w.entry.key)

@@ -121,8 +121,8 @@ type WatchOptions struct {
 	// does not count. Default: 1 s. A negative value waits for as long as the context allows.
 	RefusalGrace time.Duration
 	// OutageGrace is how long Gets of objects that were never read wait while it is known that the server, or
-	// all objects of the resource, cannot be read: refused connections, or 5xx or 429 without Retry-After for
-	// objects that had been read, or for the only one of a kind. Then they return the cause. It begins with the
+	// all objects of the resource, cannot be read: refused connections, 429 without Retry-After, or 5xx for
+	// objects that had been read, or for the only one of the Gate. Then they return the cause. It begins with the
 	// outage, and all Gets share it: 50 Gets in turn wait for a second in all. If only the resource fails, a Get
 	// of an object that was not asked for yet waits for its own second. Gets wait on if requests have no answer,
 	// and so does [WaitForSync]. Known objects are served. Default: 1 s.

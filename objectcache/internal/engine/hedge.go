@@ -3,6 +3,8 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -43,6 +45,7 @@ const (
 // and sends nothing. Its times are those since the store was made.
 type Hedges[W any] struct {
 	underWay int
+	canceled int                      // in a row: their last reference has gone
 	queue    []queuedHedge[W]         // the oldest first
 	hung     time.Duration            // when a Get last saw that an opening hangs
 	paused   time.Duration            // until when none begins
@@ -120,6 +123,11 @@ func (s *Hedges[W]) Begin(needed func(W) bool, now time.Duration) (watch W, ok b
 // stream has brought the state meanwhile.
 func (s *Hedges[W]) Answered(h *Hedge, namespace string, known bool, err error, now time.Duration) {
 	s.underWay--
+	if !errors.Is(err, context.Canceled) {
+		s.canceled = 0
+	} else if s.canceled++; s.canceled < hedgesAtOnce {
+		return // one says nothing of the server
+	}
 	if err == nil {
 		return
 	}

@@ -3,6 +3,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -100,6 +101,8 @@ func answerOf(text string) (stored, known bool, err error) {
 	switch text {
 	case "object":
 		return true, true, nil
+	case "canceled":
+		return false, true, context.Canceled
 	case "absent":
 		return false, true, nil
 	case "forbidden":

@@ -111,7 +111,8 @@ func (r *Resource) learnGets(trial bool, now moment.Moment) (learned bool) {
 }
 
 // count takes the failure of a verb for a selection. When WatchLists of several have failed, lists are next until as
-// many of them have failed: then a GET is. In an outage one selection at a time makes one request, and a caller waits.
+// many of them have failed: then a GET is, unless a list works. In an outage one selection at a time makes one request,
+// and a caller waits.
 func (r *Resource) count(verb Verb, id uint64) {
 	again := r.failed[verb].add(id)
 	unknown := r.failed[WatchList].n >= failedEveryOfAll && r.failed[List].n < failedEveryOfAll
@@ -157,6 +158,7 @@ func (r *Resource) stored(verb Verb, now moment.Moment) {
 		}
 	case List:
 		r.unlisted = lesson{}
+		r.failed[WatchList] = count{} // it is known what works where they fail
 		if r.next == watchListTurn {
 			r.next = anyTurn
 		}

@@ -165,3 +165,28 @@ func TestLessonOfGetsThatCannotBeUsed(t *testing.T) {
 		}
 	}
 }
+
+// A selection that is well opens its streams by WatchLists, although its own had failed once and lists had worked, and
+// another one fails for good.
+func TestWatchListsBesideASelectionThatFails(t *testing.T) {
+	for _, gets := range []course.Gets{course.NoGets, course.AlsoGets} {
+		w := newVerbWorld(gets)
+		a, b := w.of("a"), w.of("b")
+		fail := func(times int) {
+			for range times {
+				attempt(b, answers{"failing", "failing", "failing", "well", "failing"}, false, false, w.now)
+				w.now = w.now.Add(15 * time.Second)
+			}
+		}
+		for range 8 {
+			fail(1)
+			attempt(a, answers{"failing", "well", "well", "well", "well"}, false, false, w.now)
+		}
+		for i := range 24 {
+			fail(180)
+			if got := attempt(a, well, false, false, w.now).requests[0]; got != "WatchList well" {
+				t.Errorf("gets %v, stream %d: got %s, want a WatchList", gets, i, got)
+			}
+		}
+	}
+}

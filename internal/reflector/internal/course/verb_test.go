@@ -256,7 +256,7 @@ func (w *verbs) attempt(name string, words []string) (string, error) {
 	large, once := false, false
 	for _, word := range words {
 		verb, fault, ok := strings.Cut(word, "=")
-		if _, known := faultOf(fault); ok && !known && fault != "500" {
+		if _, known := faultOf(fault); ok && !known && (fault != "500" || verb == "watch") {
 			return "", fmt.Errorf("unknown fault %q", fault)
 		}
 		switch verb {
