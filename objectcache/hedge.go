@@ -104,7 +104,11 @@ func (s *WatchStore[T]) readHedge(ctx context.Context, h hedge[T]) (state states
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.hedges.Answered(&w.hedge, w.entry.key.Namespace, w.synced, err, s.now())
+		if errors.Is(err, context.Canceled) {
+			s.hedges.Canceled(s.now())
+		} else {
+			s.hedges.Answered(&w.hedge, w.entry.key.Namespace, w.synced, err, s.now())
+		}
 		s.startHedgesLocked()
 	}()
 	return s.resource.Read(ctx, w.entry.key)

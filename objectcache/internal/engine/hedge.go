@@ -3,8 +3,6 @@
 package engine
 
 import (
-	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -123,11 +121,7 @@ func (s *Hedges[W]) Begin(needed func(W) bool, now time.Duration) (watch W, ok b
 // stream has brought the state meanwhile.
 func (s *Hedges[W]) Answered(h *Hedge, namespace string, known bool, err error, now time.Duration) {
 	s.underWay--
-	if !errors.Is(err, context.Canceled) {
-		s.canceled = 0
-	} else if s.canceled++; s.canceled < hedgesAtOnce {
-		return // one says nothing of the server
-	}
+	s.canceled = 0
 	if err == nil {
 		return
 	}
@@ -138,7 +132,21 @@ func (s *Hedges[W]) Answered(h *Hedge, namespace string, known bool, err error, 
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		pause = min(max(pause, time.Duration(seconds)*time.Second), hedgePauseMost)
 	}
-	s.paused = max(s.paused, now+pause)
+	s.pause(pause, now)
+}
+
+// Canceled takes that the request of a hedged read has ended with the last reference. That says nothing of the server.
+// But references may come and go while requests hang.
+func (s *Hedges[W]) Canceled(now time.Duration) {
+	s.underWay--
+	if s.canceled++; s.canceled >= hedgesAtOnce {
+		s.pause(hedgePause, now)
+	}
+}
+
+// pause begins a time without hedged reads.
+func (s *Hedges[W]) pause(lasts, now time.Duration) {
+	s.paused = max(s.paused, now+lasts)
 	s.drop(len(s.queue)) // Gets that still wait come again
 }
 

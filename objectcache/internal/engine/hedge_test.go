@@ -3,7 +3,6 @@
 package engine_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -91,8 +90,11 @@ func (w *hedgeWorld) step(cmd string, args []datadriven.CmdArg) (string, error) 
 	case "end": // the last reference
 		w.gotten(watch)
 		w.hedges.Leave(&watch.Hedge)
+		if watch.UnderWay {
+			w.hedges.Canceled(w.now)
+		}
 		delete(w.watches, name)
-		return "", nil
+		return w.begin(), nil
 	}
 	return "", fmt.Errorf("unknown command %q", cmd)
 }
@@ -101,8 +103,6 @@ func answerOf(text string) (stored, known bool, err error) {
 	switch text {
 	case "object":
 		return true, true, nil
-	case "canceled":
-		return false, true, context.Canceled
 	case "absent":
 		return false, true, nil
 	case "forbidden":
