@@ -45,7 +45,7 @@ type rig struct {
 	// streamEnd is how each stream ends at once. If it is nil, streams live until cutStreams.
 	streamEnd *admission.Outcome
 
-	changes atomic.Int64 // begins and ends of outages that clients were told of
+	changes atomic.Int64 // each begin and each end of an outage is one
 
 	mu       sync.Mutex
 	clients  []*client
