@@ -63,6 +63,7 @@ type conn struct {
 	nextID     uint32
 	maxStreams uint32 // the server's SETTINGS_MAX_CONCURRENT_STREAMS
 	settled    bool   // the server's first SETTINGS have come
+	early      int    // how many streams are taken until then
 	peerWindow int64  // the server's SETTINGS_INITIAL_WINDOW_SIZE
 	outflow    int64  // what this client may send on the connection; it sends nothing
 	inflow     inflow
@@ -78,9 +79,10 @@ type conn struct {
 
 // slots are the slots of a connection.
 type slots struct {
-	limit int64 // 0 until the server has said it
-	used  int
-	lost  bool // no new streams are taken
+	limit   int64
+	used    int
+	settled bool // the server has said the limit
+	lost    bool // no new streams are taken
 }
 
 // free is negative if the server has lowered the limit below what is used.
@@ -188,11 +190,18 @@ func (c *conn) usedLocked() int {
 }
 
 func (c *conn) slotsLocked() slots {
-	s := slots{used: c.usedLocked(), lost: c.seen.lost || c.refusalLocked() != nil} // it is lost for good
+	s := slots{limit: int64(c.early), used: c.usedLocked(), settled: c.settled}
+	s.lost = c.seen.lost || c.refusalLocked() != nil // it is lost for good
 	if c.settled {
 		s.limit = int64(c.maxStreams)
 	}
 	return s
+}
+
+func (c *conn) begin(streams int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.early = streams
 }
 
 func (c *conn) reserve() bool {

@@ -34,7 +34,7 @@ func (m *connMutex) Unlock() {
 			events.gone(c)
 		}
 	default:
-		if now.free() > max(before.free(), 0) {
+		if now.free() > max(before.free(), 0) || now.settled && !before.settled {
 			events.slotFreed(c)
 		}
 		if now.used == 0 && before.used > 0 {

@@ -15,7 +15,7 @@ var errUnprocessed = redact.New("the server has not processed the request")
 // connection is one HTTP/2 connection (conn).
 //
 // The pool reserves a slot before it uses a connection, so that the limit of the server
-// (MAX_CONCURRENT_STREAMS) is never exceeded. It calls reserve, taken, limit, reason and refusal with
+// (MAX_CONCURRENT_STREAMS) is not exceeded once it is known. It calls reserve, taken, limit, reason and refusal with
 // its lock held: they do not call connectionEvents.
 type connection interface {
 	// reserve takes a slot for one stream, if the connection has one and takes new
@@ -29,6 +29,9 @@ type connection interface {
 	// limit is how many streams the server allows at a time, and 0 until the server
 	// has said it with its first SETTINGS frame. slotFreed follows then.
 	limit() int
+	// begin lets the connection take so many streams until the server has said how many it
+	// allows. It is called once, before the connection is used, and without the lock of the pool.
+	begin(streams int)
 	// roundTrip sends a request on a reserved slot, and returns the response when its
 	// header has come. It wraps errUnprocessed if the server has certainly not
 	// processed the request (REFUSED_STREAM, GOAWAY with a lower stream id, a

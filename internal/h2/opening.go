@@ -15,8 +15,12 @@ import (
 
 const (
 	// suspectAfter is how long a server may leave an opening without an answer before its
-	// connection is suspect. A router that adds 1.4 s to each answer is not sick.
+	// connection is suspect. A router that adds 1.4 s to each answer is not sick. Where answers
+	// take longer, it is usualTimes as long as they take on the connection.
 	suspectAfter = 1500 * time.Millisecond
+	usualTimes   = 2
+	// usualWeight is the weight of the answers before the last one.
+	usualWeight = 3
 	// movedAfter is the same for an opening that had no answer elsewhere. It is also the
 	// pause after a first trial, which may have come to the same server.
 	movedAfter = 500 * time.Millisecond
@@ -80,10 +84,11 @@ func (p *pool) beginLocked(m *pooledConn, t *waitingOpening) *opening {
 
 // patienceLocked is how long the opening may have no answer.
 func (o *opening) patienceLocked() time.Duration {
+	after := suspectAfter
 	if o.from != nil {
-		return movedAfter
+		after = movedAfter
 	}
-	return suspectAfter
+	return max(after, usualTimes*o.pooled.usual)
 }
 
 // finish ends an opening. It returns the next one if the pool has moved it meanwhile.
@@ -123,16 +128,25 @@ func (p *pool) finish(o *opening, response *http.Response, err error) (next *ope
 // answeredLocked makes a connection well again. If the opening had no answer on another
 // connection before, that one is to blame.
 func (p *pool) answeredLocked(o *opening, now time.Time) {
-	o.pooled.answered = now
-	o.pooled.resets = 0
-	p.suspectLocked(o.pooled, false)
+	took, soon := now.Sub(o.began), suspectAfter
+	if o.from != nil {
+		soon = max(soon, usualTimes*o.from.usual)
+	}
+	m := o.pooled
+	if m.answered.IsZero() {
+		m.usual = took
+	}
+	m.usual += (took - m.usual) / (usualWeight + 1)
+	m.answered = now
+	m.resets = 0
+	p.suspectLocked(m, false)
 	switch {
 	case o.from == nil || o.from.removed:
 	case o.reset && o.from.resets > 0:
 		o.from.counters.left(Resets)
 		p.removeLocked(o.from)
 		p.draining = append(p.draining, o.from)
-	case !o.reset && now.Sub(o.began) < suspectAfter:
+	case !o.reset && took < soon:
 		p.suspectLocked(o.from, true)
 		p.trials = trials{}
 		p.reviewInLocked(0)

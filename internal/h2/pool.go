@@ -75,10 +75,11 @@ type pool struct {
 	// expected is how many connections are about to take streams: those that are
 	// dialled, and those that do not know yet how many streams they take.
 	expected int
-	limit    int       // the last known limit of a connection
-	overdue  time.Time // when a dial last took long
-	overdues int       // dials that have taken long since one has succeeded
-	closings int       // calls of closeIdle
+	limit    int           // the last known limit of a connection
+	overdue  time.Time     // when a dial last took long
+	overdues int           // dials that have taken long since one has succeeded
+	closings int           // calls of closeIdle
+	dialTook time.Duration // the last dial that has succeeded
 }
 
 // waitingOpening is an opening that waits.
@@ -344,6 +345,13 @@ func (p *pool) trialsLocked() (n int) {
 		n = 1
 	}
 	return n
+}
+
+// lastLimit returns the last known limit of a connection.
+func (p *pool) lastLimit() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit
 }
 
 // livesLocked reports whether there is a connection that has taken a request.

@@ -98,16 +98,27 @@ type fakeConnection struct {
 
 	mu      sync.Mutex
 	settled bool
+	early   int
 	max     int
 	used    int
 	going   bool // after GOAWAY
 	closed  bool
 }
 
+func (c *fakeConnection) begin(streams int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.early = streams
+}
+
 func (c *fakeConnection) reserve() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.settled || c.going || c.closed || c.used >= c.max {
+	most := c.max
+	if !c.settled {
+		most = c.early
+	}
+	if c.going || c.closed || c.used >= most {
 		return false
 	}
 	c.used++

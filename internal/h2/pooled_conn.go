@@ -23,19 +23,28 @@ type pooledConn struct {
 	removed bool        // it takes no more
 	timer   *time.Timer // closes it when it was idle for long enough
 
-	suspect  bool      // its server does not answer openings
-	answered time.Time // when the server has last answered one, zero for never
-	resets   int       // openings that the server has reset since
-	trial    time.Time // until then, openings that it resets are tried elsewhere
+	usual    time.Duration // how long an opening takes until its answer; of the dial before the first one
+	suspect  bool          // its server does not answer openings
+	answered time.Time     // when the server has last answered one, zero for never
+	resets   int           // openings that the server has reset since
+	trial    time.Time     // until then, openings that it resets are tried elsewhere
 
 	closings int  // pool.closings when the dial began
 	closing  bool // closeIdle was called, and no stream was begun since
 }
 
+// farAway is how long a dial takes at least if the server is far away. Then its SETTINGS are not waited for, which come
+// a round trip later.
+const farAway = 100 * time.Millisecond
+
 // dial makes the connection, which request needs. ctx ends when nobody waits for it.
 func (m *pooledConn) dial(ctx context.Context, request *http.Request) {
-	c, err := m.pool.dial(ctx, request, m)
-	p := m.pool
+	began, p := time.Now(), m.pool
+	c, err := p.dial(ctx, request, m)
+	took := time.Since(began)
+	if err == nil && took >= farAway {
+		c.begin(p.lastLimit())
+	}
 	p.mu.Lock()
 	defer p.unlock()
 	cancel, wanted := p.dials[m]
@@ -57,6 +66,7 @@ func (m *pooledConn) dial(ctx context.Context, request *http.Request) {
 		m.overdue.Stop() // a silent server is not dialled again and again
 	}
 	p.overdues = 0
+	p.dialTook, m.usual = took, took
 	m.connection = c
 	m.closing = m.closings < p.closings
 	p.pooled = append(p.pooled, m)
@@ -75,7 +85,7 @@ func (m *pooledConn) expectLocked() {
 	if m.pool.overdueLocked() && m.pool.mayBeAwayLocked() {
 		after = overdueAfterFirst
 	}
-	m.overdue = time.AfterFunc(after, func() {
+	m.overdue = time.AfterFunc(max(after, usualTimes*m.pool.dialTook), func() {
 		m.pool.mu.Lock()
 		defer m.pool.mu.Unlock()
 		if m.overdue != nil {
