@@ -49,7 +49,7 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *engine.Fact
 		Barred:   attempts.Away || !attempts.RefusedSince.IsZero() || time.Now().Before(attempts.RetryAfter),
 		Answered: !attempts.AnsweredAt.IsZero(),
 		Failed:   attempts.Failures > 0,
-		Hung:     attempts.Hung,
+		Hung:     attempts.Hung, RoundTrip: attempts.RoundTrip,
 	}, s.now())
 	s.startHedgesLocked()
 	return again
@@ -68,7 +68,7 @@ func (s *WatchStore[T]) startHedgesLocked() {
 		}
 		w.overlaps = w.overlaps || w.getting
 		h := hedge[T]{watch: w, began: time.Now(), readFor: w.entry.owners.Reads}
-		ctx, cancel := context.WithTimeout(s.ctx, engine.HedgeTimeout)
+		ctx, cancel := context.WithTimeout(s.ctx, s.hedges.Timeout())
 		s.cancelHedge[w] = cancel
 		s.background.Go(func() { s.runHedge(ctx, h) })
 	}

@@ -178,6 +178,9 @@ func TestHedgedReadDroppedFromTheQueue(t *testing.T) {
 		for i := range 5 {
 			r.create(fmt.Sprint("tls-", i))
 		}
+		r.create("well")
+		r.AddReference(namespace, "well", "pod")
+		r.mustGet("well")
 		var began, healthy time.Time
 		var gets sync.Mutex
 		r.server.Intercept(func(ctx context.Context, request apiserver.Request) *metav1.Status {

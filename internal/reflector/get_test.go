@@ -170,7 +170,7 @@ func TestGetFailures(t *testing.T) {
 		took time.Duration
 	}{
 		"panic":         {func(context.Context) (runtime.Object, error) { panic(canary) }, "panic: a string in", 0},
-		"hangs":         {func(ctx context.Context) (runtime.Object, error) { <-ctx.Done(); return nil, ctx.Err() }, "no answer from the server", 15 * time.Second},
+		"hangs":         {func(ctx context.Context) (runtime.Object, error) { <-ctx.Done(); return nil, ctx.Err() }, "no answer from the server", 30 * time.Second},
 		"quotes":        {func(context.Context) (runtime.Object, error) { return nil, errors.New(canary) }, "hidden because it may quote", 0},
 		"readable":      {func(context.Context) (runtime.Object, error) { return nil, io.EOF }, "EOF", 0},
 		"an other type": {func(context.Context) (runtime.Object, error) { return &corev1.Pod{}, nil }, "*v1.Pod", 0},

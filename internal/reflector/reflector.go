@@ -194,6 +194,7 @@ func statusOf(member *admission.Member, progress *progress) Status {
 		status.OutageSince, status.OutageCause, status.Unreachable = waiting.Since, waiting.Cause, waiting.Kind == admission.Unreachable
 	}
 	status.Hung = status.Hung || waiting.Hung && !status.AskedAt.IsZero()
+	status.RoundTrip = waiting.RoundTrip
 	return status
 }
 
@@ -302,7 +303,7 @@ func (r *Reflector) giveUpAt() time.Time {
 	if since.IsZero() {
 		return since
 	}
-	return since.Add(r.verbs.patience())
+	return since.Add(r.verbs.patience(r.member.Patience()))
 }
 
 // ReadFor marks the next read that begins and carries number: its state is not older than this call. It is a

@@ -79,7 +79,7 @@ func (s *session) opens() bool {
 func (s *session) start() {
 	timeout := s.r.verbs.answerTimeout()
 	if s.verb == course.Get {
-		timeout = min(timeout, course.GetTimeout)
+		timeout = min(timeout, max(course.GetTimeout, s.r.member.Patience()))
 	}
 	s.expire = s.after(timeout, func(s *session) { s.end(failure.ErrNoAnswer) })
 }
@@ -234,7 +234,7 @@ func (s *session) checkRead(version, asked string) error {
 // reports whether the selection can be watched, as far as is known.
 func (s *session) answered(version string) (watchable bool) {
 	s.state = true
-	watchable = s.r.verbs.stored(s.verb, s.began.Since()) || s.once
+	watchable = s.r.verbs.stored(s.verb, s.began.Since(), s.r.member.Patience()) || s.once
 	read := s.r.progress.stateAnswered(version)
 	if s.verb == course.WatchList {
 		s.r.gate.reads.add(s.r.resource(), read)

@@ -44,9 +44,11 @@ type Status struct {
 	// if no attempt is under way, or if the server has begun to answer.
 	GiveUpAt time.Time
 	// Hung is set while the answer to the attempt under way is late: after four times the usual
-	// for the resource, but not less than 0.25 s and not more than 5 s. It is also set while
-	// the store has taken longer than a second for the answer.
+	// for the resource, but not less than 0.25 s and not more than 5 s, or than four times RoundTrip. It is also set
+	// while the store has taken longer than a second for the answer.
 	Hung bool
+	// RoundTrip is the least time in which the server has answered in the last minutes, 0 before its first answer.
+	RoundTrip time.Duration
 	// ReadFor is the highest number that was given to [Reflector.ReadFor] before the
 	// last consistent read began.
 	ReadFor uint64

@@ -93,10 +93,10 @@ func (v *verbs) failed(verb course.Verb, f failure.Failure, fault course.Fault, 
 	return c.Failed(verb, f, fault, once, now)
 }
 
-func (v *verbs) stored(verb course.Verb, took time.Duration) (well bool) {
+func (v *verbs) stored(verb course.Verb, took, patience time.Duration) (well bool) {
 	c, now := v.lock()
 	defer v.unlock()
-	return c.Stored(verb, took, now)
+	return c.Stored(verb, took, patience, now)
 }
 
 func (v *verbs) ended() {
@@ -163,10 +163,10 @@ func (v *verbs) answerTimeout() time.Duration {
 	return c.AnswerTimeout()
 }
 
-func (v *verbs) patience() time.Duration {
+func (v *verbs) patience(first time.Duration) time.Duration {
 	c, _ := v.lock()
 	defer v.unlock()
-	return c.Patience()
+	return c.Patience(first)
 }
 
 // readFailed takes the failure of the request for the state. It returns whether the session goes on, with which

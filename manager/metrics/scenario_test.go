@@ -31,7 +31,7 @@ func TestScenarioOfAStore(t *testing.T) {
 			`stream_opens_total{reason="first"}`: "3", `stream_events_total{type="ADDED"}`: "2",
 			`gets_total{result="hit"}`: "1", `gets_total{result="not_registered"}`: "1",
 			`first_sync_duration_seconds_count`: "3", `gate_queue_duration_seconds_count`: "3",
-			`gate_window`: "7", `gate_outage`: "0", `gate_attempts{state="opening"}`: "0",
+			`gate_window`: "16", `gate_outage`: "0", `gate_attempts{state="opening"}`: "0",
 		})
 		r.write("tls", "two")
 		r.want("rotated", map[string]string{`stream_events_total{type="MODIFIED"}`: "1", `stream_opens_total{reason="ended"}`: "0"})

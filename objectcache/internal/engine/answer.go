@@ -19,6 +19,9 @@ const (
 	// stuckGrace is how long a Get of an object without a stream waits for a read for a
 	// new owner while the read is stuck. The gate has tried to reach the server by then.
 	stuckGrace = 1500 * time.Millisecond
+	// graceTrips is how many round trips the server has to refuse for at least: another verb may
+	// work.
+	graceTrips = 5
 	// DemandSpacing is the shortest time between two reads of an object without a stream
 	// that Gets demand.
 	DemandSpacing = 250 * time.Millisecond
@@ -219,7 +222,7 @@ func graceLeft(refusalGrace time.Duration, attempts *reflector.Status, began, no
 	case first.Before(began):
 		from = began
 	}
-	return max(0, from.Add(refusalGrace).Sub(now))
+	return max(0, from.Add(max(refusalGrace, graceTrips*attempts.RoundTrip)).Sub(now))
 }
 
 // OutageLeft returns for how much longer a Get that began then waits for an object that was never read,

@@ -27,11 +27,16 @@ const (
 	hedgeAlone = 4
 	// hedgeCheck is how often a Get looks whether openings hang.
 	hedgeCheck = time.Second
-	// hedgesAtOnce is how many hedged reads of a store may be under way. Others are queued.
+	// hedgesAtOnce is how many hedged reads of a store may be under way, and 1 before the server's
+	// first answer. Others are queued.
 	hedgesAtOnce = 4
-	// HedgeTimeout is how long a hedged read may take, and the shortest time between two of
-	// one object, unless the first one brings the object. Then that is DemandSpacing.
-	HedgeTimeout = 3 * time.Second
+	// hedgeSpacing is the shortest time between two hedged reads of one object, unless the first one
+	// brings the object. Then that is DemandSpacing. It is also how long one may take, or four round
+	// trips if that is longer, or firstHedge before the server's first answer.
+	hedgeSpacing, firstHedge = 3 * time.Second, 6 * time.Second
+	// hedgeFar is the round trip from which on a hedged read begins only if the opening hangs: it
+	// could not gain as much.
+	hedgeFar = 100 * time.Millisecond
 	// hedgePause is how long a store begins no hedged read after one that failed. A
 	// Retry-After is honored up to hedgePauseMost.
 	hedgePause, hedgePauseMost = time.Second, time.Minute
@@ -48,6 +53,8 @@ type Hedges[W any] struct {
 	hung     time.Duration            // when a Get last saw that an opening hangs
 	paused   time.Duration            // until when none begins
 	refused  map[string]time.Duration // until when none begins in a namespace
+
+	roundTrip time.Duration // the last known one, 0 for none
 }
 
 type queuedHedge[W any] struct {
@@ -75,11 +82,13 @@ type HedgeWait struct {
 	Answered  bool // the opening was answered, and the function of WithTransform is called
 	Failed    bool // the last opening has failed
 	Hung      bool // the opening has no answer
+	RoundTrip time.Duration
 }
 
 // Ask queues a hedged read if one is due for a Get of the object of a watch. It returns after how
 // long the Get has to ask again, negative for never.
 func (s *Hedges[W]) Ask(watch W, h *Hedge, g HedgeWait, now time.Duration) (again time.Duration) {
+	s.roundTrip = g.RoundTrip
 	switch {
 	case g.Barred, h.refused, g.Known:
 		return -1
@@ -91,7 +100,7 @@ func (s *Hedges[W]) Ask(watch W, h *Hedge, g HedgeWait, now time.Duration) (agai
 	}
 	// It hangs, or is queued behind those that do.
 	hung := g.Hung || s.hung > 0 && now-s.hung < hedgeCheck && now-g.Began >= hedgeCheck
-	if h.queued || h.UnderWay || g.Getting && !g.Hung || !hung && (g.Failed || g.Waiting > hedgeAlone) {
+	if h.queued || h.UnderWay || g.Getting && !g.Hung || !hung && (g.Failed || g.Waiting > hedgeAlone || g.RoundTrip >= hedgeFar) {
 		return hedgeCheck
 	}
 	if due := max(g.Began+hedgeDelay, h.next, s.paused, s.refused[g.Namespace]); due > now {
@@ -104,17 +113,32 @@ func (s *Hedges[W]) Ask(watch W, h *Hedge, g HedgeWait, now time.Duration) (agai
 
 // Begin returns the next watch whose hedged read begins now. It drops those that are not needed.
 func (s *Hedges[W]) Begin(needed func(W) bool, now time.Duration) (watch W, ok bool) {
-	for len(s.queue) > 0 && s.underWay < hedgesAtOnce {
+	for len(s.queue) > 0 && s.underWay < s.atOnce() {
 		next := s.queue[0]
 		s.drop(1)
 		if !needed(next.watch) {
 			continue
 		}
-		next.hedge.next, next.hedge.UnderWay = now+HedgeTimeout, true
+		next.hedge.next, next.hedge.UnderWay = now+hedgeSpacing, true
 		s.underWay++
 		return next.watch, true
 	}
 	return watch, false
+}
+
+func (s *Hedges[W]) atOnce() int {
+	if s.roundTrip == 0 {
+		return 1
+	}
+	return hedgesAtOnce
+}
+
+// Timeout returns how long a hedged read may take.
+func (s *Hedges[W]) Timeout() time.Duration {
+	if s.roundTrip == 0 {
+		return firstHedge
+	}
+	return max(hedgeSpacing, 4*s.roundTrip)
 }
 
 // Answered takes the answer to the request of a hedged read: others may begin. known says that the
@@ -188,7 +212,7 @@ func (s *Hedges[W]) Leave(h *Hedge) {
 }
 
 // Pause makes the first hedged read of a watch wait as long as there would be between two.
-func (h *Hedge) Pause(now time.Duration) { h.next = now + HedgeTimeout }
+func (h *Hedge) Pause(now time.Duration) { h.next = now + hedgeSpacing }
 
 // End takes the end of a hedged read. stored says that the state is now from that.
 func (h *Hedge) End(stored bool, now time.Duration) {

@@ -123,8 +123,13 @@ func (w *hedgeWorld) get(watch *hedgedWatch, words []datadriven.CmdArg) (string,
 	}
 	g := engine.HedgeWait{
 		Began: watch.began, Namespace: watch.namespace, Waiting: w.waiting, Known: watch.known && !watch.Brought,
+		RoundTrip: 2 * time.Millisecond,
 	}
 	for _, word := range words {
+		if trip, err := time.ParseDuration(word.Key); err == nil {
+			g.RoundTrip = trip
+			continue
+		}
 		flag := map[string]*bool{
 			"barred": &g.Barred, "answered": &g.Answered, "failed": &g.Failed, "hung": &g.Hung, "getting": &g.Getting,
 		}[word.String()]
@@ -163,6 +168,10 @@ func (w *hedgeWorld) begin() (text string) {
 		if !ok {
 			return text
 		}
-		text += "GET of " + watch.name + "\n"
+		text += "GET of " + watch.name
+		if timeout := w.hedges.Timeout(); timeout != 3*time.Second {
+			text += fmt.Sprintf(" for %v", timeout)
+		}
+		text += "\n"
 	}
 }

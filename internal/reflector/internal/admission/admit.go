@@ -16,6 +16,8 @@ import (
 const (
 	spacingThreshold = 4
 	attemptSpacing   = 20 * time.Millisecond
+	// maxFirstAttempts is how many attempts of a resource are under way in an outage beside its probe.
+	maxFirstAttempts = 4
 )
 
 // admit handles the members that are due, and begins every attempt that may begin now.
@@ -131,7 +133,7 @@ func (s *server) pickFailing(now moment.Moment) *member {
 // pickFirstAttempt returns a member of a resource in an outage that has made no attempt yet, nil if there is none. It
 // may be healthy where the server answers. Hence 5xx of others do not keep it from its first attempt.
 func (s *server) pickFirstAttempt(r *resource, now moment.Moment) *member {
-	if r.outage.kind != Failed || errors.Is(r.outage.cause, errHung) || r.opening >= firstWindow || !s.hasPlace(r) {
+	if r.outage.kind != Failed || errors.Is(r.outage.cause, errHung) || r.opening >= maxFirstAttempts || !s.hasPlace(r) {
 		return nil
 	}
 	m := r.newest

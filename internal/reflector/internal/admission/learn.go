@@ -4,6 +4,7 @@ package admission
 
 import (
 	"errors"
+	"time"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
@@ -73,15 +74,23 @@ func (s *server) serve(m *member, now moment.Moment) {
 	r := m.resource
 	s.lastSuccess, r.lastSuccess = now, now
 	r.throttles, r.throttledUntil = 0, 0
+	wasSlow := s.outage.wasSlow(m) || r.outage.wasSlow(m)
+	if wasSlow { // the way to the server has become longer
+		r.rise = rise{}
+	}
+	first := r.latency == 0
 	r.latency.observe(now.Sub(m.began))
 	r.rise.observe(now.Sub(m.began), now)
+	if first {
+		s.reschedule(r)
+	}
 	if !m.failingAttempt {
-		r.window.grow(s.limit, r.rise.ratio())
+		r.window.grow(s.limit, r.opening+1, &r.rise)
 	}
 	delete(s.firstFailures, m)
 	s.answered, s.failures, s.credit = true, 0, fullCredit
 	invalid := s.outage.confirmed && s.outage.kind == Unauthorized // the token was
-	if s.outage.wasSlow(m) || r.outage.wasSlow(m) {
+	if wasSlow {
 		r.window.widen()
 	}
 	s.tellEnd(&s.outage, m, Synced, now)
@@ -129,8 +138,13 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 		s.tellEnd(&m.resource.outage, m, Answered, now)
 		m.resource.outage.clear()
 	}
-	if outcome.Kind == Refused && m.failingAttempt {
-		m.resource.refusalLatency.observe(now.Sub(m.began))
+	if took := max(time.Nanosecond, now.Sub(m.began)); outcome.Kind == Refused {
+		if m.failingAttempt {
+			m.resource.refusalLatency.observe(took)
+		}
+		if s.refusedIn == 0 || took < s.refusedIn {
+			s.refusedIn = took
+		}
 	}
 	if outcome.Kind == Refused && wasHung {
 		s.refusedLate(m, now)
@@ -240,6 +254,8 @@ func (s *server) learnFailure(m *member, outcome Outcome, now moment.Moment) {
 		s.learnUnauthorized(m, outcome, now)
 	case outcome.Kind == Unreachable && (m.synced || s.isOnly()):
 		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.synced, &s.census, s.isOnly()), now)
+	case outcome.Kind == Unreachable && !s.answered && m.began.Before(s.outage.lastSeen):
+		// A dial that failed may have been that of many.
 	case outcome.Kind == Unreachable && !s.answered:
 		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.active(), &s.census, s.isOnly()), now)
 	case outcome.Kind == Failed && (m.synced || s.isOnly()):
@@ -272,12 +288,19 @@ func (s *server) learnUnauthorized(m *member, outcome Outcome, now moment.Moment
 	}
 }
 
-// attemptHung learns from an attempt that lasts for too long. It counts no longer.
+// attemptHung learns from an attempt that lasts for too long. It counts no longer. Before the server's first answer that
+// says nothing of the server for a time: the way to it may be long.
 func (s *server) attemptHung(m *member, now moment.Moment) {
 	r := m.resource
-	s.uncount(m)
-	m.state = hung
-	s.hung++
+	if m.state == opening {
+		s.uncount(m)
+		m.state = hung
+		s.hung++
+	}
+	if due := m.began.Add(FirstAnswer); !s.answered && due.After(now) {
+		s.schedule.set(m, due)
+		return
+	}
 	switch {
 	case m.failingAttempt && !r.isOnly(), r.lastSuccess.After(m.began):
 	case m.synced, s.answered && r.isOnly():

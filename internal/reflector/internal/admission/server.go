@@ -3,6 +3,8 @@
 package admission
 
 import (
+	"time"
+
 	"github.com/refwatch/refwatch/internal/reflector/histogram"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
@@ -33,6 +35,7 @@ type server struct {
 
 	outage        outage
 	answered      bool             // the server has answered
+	refusedIn     time.Duration    // the least time that a refusal has taken, 0 for none
 	lastSuccess   moment.Moment    // of any member
 	firstFailures map[*member]Kind // members that failed for the first time since the last success, or in an outage
 	failures      int              // failed attempts of healthy members in a row
@@ -193,16 +196,14 @@ func (s *server) begin(m *member, now moment.Moment) {
 	}
 	m.state, m.failingAttempt = opening, m.failing
 	m.began, m.attempted, m.expedited = now, true, false
-	usual := r.latency
 	if m.failing {
-		usual = max(usual, r.refusalLatency)
 		s.failing++
 	} else {
 		s.opening++
 		r.opening++
 		s.lastBegan = now
 	}
-	s.schedule.set(m, now.Add(usual.hungAfter()))
+	s.schedule.set(m, now.Add(s.hungAfter(m)))
 	m.endWait()
 }
 
@@ -217,7 +218,7 @@ func (s *server) uncount(m *member) {
 		s.opening--
 		m.resource.opening--
 		if m.resource.opening == 0 {
-			m.resource.window.rest(max(firstWindow, wideWindow/len(s.resources)))
+			m.resource.window.rest(s.restWindow(m.resource))
 		}
 	}
 }

@@ -84,13 +84,23 @@ type Waiting struct {
 	// Hung is set while the member does not wait: its attempt is under way, and takes much longer than usual for the
 	// resource.
 	Hung bool
+	// RoundTrip is the least time that an answer of the server has taken in the last minutes, 0 while it is not known.
+	RoundTrip time.Duration
+}
+
+// Patience returns how long an attempt may have no answer until it is likely to be lost: 5 s, or four times the least
+// latency if that is longer, and 30 s before the server's first answer.
+func (m *Member) Patience() time.Duration {
+	m.controller.mu.Lock()
+	defer m.controller.mu.Unlock()
+	return m.controller.server.patience()
 }
 
 // Waiting returns why the member waits, and false if it does not.
 func (m *Member) Waiting() (Waiting, bool) {
 	m.controller.mu.Lock()
 	defer m.controller.mu.Unlock()
-	w, waits := Waiting{}, true
+	w, waits := Waiting{RoundTrip: m.controller.server.least()}, true
 	switch m.state {
 	case paused:
 		w.Until, w.RetryAfter = m.due.Time(), m.retryAfter.Time()

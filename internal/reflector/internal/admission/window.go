@@ -11,10 +11,13 @@ import (
 
 const (
 	// firstWindow is the first size of a window. It is small, so as not to overflow the queues of a loaded server.
-	firstWindow = 4
+	firstWindow = 16
 	// wideWindow is the size from which the latency counts. A server nearby is busy with so many attempts. Where
 	// answers take long whatever the load is, as over a long way, more attempts must be under way.
 	wideWindow = 32
+	// fastRate is up to how many attempts a second a window grows fourfold in a round trip. Above it doubles. So a
+	// server far away gets as many as one nearby soon.
+	fastRate = 400
 	// lowRise and highRise are what share of its minimum the latency may be for the window to grow, and must be for it
 	// to narrow.
 	lowRise, highRise = 1.5, 2
@@ -31,16 +34,19 @@ func newWindow(limit int) window {
 	return window{size: min(firstWindow, float64(limit)), threshold: math.Inf(1)}
 }
 
-// grow widens the window after a success: by one below the threshold, and more slowly above it. A wide window grows
-// only while the latency is near its minimum, as TCP Vegas' does, and narrows while it is far above it: then attempts
-// queue at the server.
-func (w *window) grow(limit int, rise float64) {
-	step := 1.0
+// grow widens the window after a success, if at least half of it is used: fast below the threshold, and above it by one
+// a round trip, or a second if that is shorter. A wide window grows only while the latency is near its minimum, as that
+// of TCP Vegas does, and narrows while it is far above it: then attempts queue at the server.
+func (w *window) grow(limit, used int, r *rise) {
+	if 2*used < int(w.size) {
+		return
+	}
+	step, rise := 1.0, r.ratio()
 	switch {
 	case w.size >= w.threshold:
-		step = 1 / w.size
-	case w.size >= wideWindow: // the latency rises a round trip later
-		step = 0.5
+		step = max(1, r.minimum()) / w.size
+	case w.size < fastRate*r.minimum():
+		step = 3
 	}
 	switch {
 	case w.size < wideWindow || rise < lowRise:
@@ -50,11 +56,16 @@ func (w *window) grow(limit int, rise float64) {
 	}
 }
 
-// rest narrows a window that is not used: the server may be another one, or be away, when it is used again.
-func (w *window) rest(most int) { w.size = min(w.size, float64(most)) }
+// rest narrows a window that is not used.
+func (w *window) rest(most float64) { w.size = min(w.size, most) }
 
-// widen makes the window grow fast again: it was narrowed for no reason.
-func (w *window) widen() { w.threshold = math.Inf(1) }
+// widen ends what shrink did for no reason.
+func (w *window) widen() {
+	if !math.IsInf(w.threshold, 1) {
+		w.size = max(w.size, 2*w.threshold)
+	}
+	w.threshold = math.Inf(1)
+}
 
 // shrink narrows the window to 1, when the server had too many requests or was away. The threshold is then half of the
 // old size.
@@ -66,10 +77,15 @@ func (w *window) shrink() {
 }
 
 const (
-	// hungFactor is how many times the usual latency an attempt lasts before it counts as hung.
+	// hungFactor is how many times the usual latency an attempt lasts before it counts as hung. As a multiple of the
+	// least latency it bounds that time from above, because the usual one is long where a few answers take long. It is
+	// enough for a request that waits for a connection: three round trips, with those of TCP and TLS.
 	hungFactor = 4
-	// minHungAfter and maxHungAfter bound that time. defaultHungAfter is used while no latency is known.
-	minHungAfter, maxHungAfter, defaultHungAfter = 250 * time.Millisecond, 5 * time.Second, 500 * time.Millisecond
+	// minHungAfter is the least such time, and minFirstHungAfter that of a resource without an answer. farAfter is the
+	// least upper bound.
+	minHungAfter, minFirstHungAfter, farAfter = 250 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second
+	// FirstAnswer is how long the first answer of a server may take. Nothing is known of the way to it until then.
+	FirstAnswer = 30 * time.Second
 )
 
 // latency is a moving average of the time that a successful attempt takes, 0 while there was none.
@@ -85,14 +101,6 @@ func (l *latency) observe(took time.Duration) {
 	*l = max(1, *l+(latency(took)-*l)/weight)
 }
 
-// hungAfter returns how long an attempt lasts before it counts as hung.
-func (l latency) hungAfter() time.Duration {
-	if l == 0 {
-		return defaultHungAfter
-	}
-	return min(max(hungFactor*time.Duration(l), minHungAfter), maxHungAfter)
-}
-
 const (
 	// riseSamples is over how many answers a rise averages, and the least number of answers that make a minimum.
 	riseSamples = 16
@@ -103,36 +111,54 @@ const (
 
 // rise compares the latency with its minimum. The zero value has seen no answer.
 type rise struct {
-	mean          float64 // in seconds
-	least, before float64 // the least mean of this period, and of the one before; 0 for none
+	mean          float64 // of the last answers, in seconds
+	least, before float64 // the least mean of a round in this period, and in the one before; 0 for none
 	answers       int
 	began, last   moment.Moment // when the period began, and when the last answer came
+
+	round      moment.Moment // when the round began
+	sum, count float64       // of its answers: in seconds, and how many
 }
 
 // observe adds an observation.
 func (r *rise) observe(took time.Duration, now moment.Moment) {
 	if now.Sub(r.last) > risePeriod {
-		*r = rise{began: now}
+		*r = rise{began: now, round: now}
 	}
 	r.last = now
 	r.answers++
 	r.mean += (took.Seconds() - r.mean) / float64(min(r.answers, riseSamples))
-	switch {
-	case now.Sub(r.began) > risePeriod:
-		r.before, r.least, r.began = r.least, r.mean, now
-	case r.answers <= riseSamples || r.mean < r.least:
-		r.least = r.mean
+	if now.Sub(r.began) > risePeriod {
+		r.before, r.least, r.began = r.least, 0, now
 	}
+	r.sum += took.Seconds()
+	r.count++
+	mean := r.sum / r.count
+	// The first answers of a round are those that took less time than others.
+	if r.count < riseSamples || now.Sub(r.round).Seconds() < mean {
+		return
+	}
+	if r.least == 0 || mean < r.least {
+		r.least = mean
+	}
+	r.round, r.sum, r.count = now, 0, 0
 }
 
 // ratio returns the latency divided by its minimum, 1 while that is not known.
 func (r *rise) ratio() float64 {
-	least := r.least
-	if r.before > 0 {
-		least = min(least, r.before)
+	if least := r.minimum(); least > 0 {
+		return r.mean / least
 	}
-	if least <= 0 {
-		return 1
+	return 1
+}
+
+// minimum returns the least latency in seconds, 0 while it is not known.
+func (r *rise) minimum() float64 {
+	switch {
+	case r.least == 0 && r.before == 0:
+		return r.mean
+	case r.least == 0 || r.before == 0:
+		return r.least + r.before
 	}
-	return r.mean / least
+	return min(r.least, r.before)
 }

@@ -74,12 +74,12 @@ func TestAnswerTimeout(t *testing.T) {
 	if got, want := minutes(9), []float64{1, 1, 2, 1, 4, 1, 4, 1, 4}; !slices.Equal(got, want) {
 		t.Errorf("time-outs in minutes: got %v, want %v", got, want)
 	}
-	v.Stored(course.WatchList, 50*time.Second, now)
+	v.Stored(course.WatchList, 50*time.Second, 5*time.Second, now)
 	v.NoAnswer(false)
 	if got := v.AnswerTimeout(); got != 4*time.Minute {
 		t.Errorf("time-out after a slow answer: got %v, want 4m", got)
 	}
-	v.Stored(course.WatchList, time.Second, now)
+	v.Stored(course.WatchList, time.Second, 5*time.Second, now)
 	if got, want := minutes(3), []float64{1, 1, 2}; !slices.Equal(got, want) {
 		t.Errorf("time-outs after a fast answer: got %v, want %v", got, want)
 	}
@@ -92,7 +92,7 @@ func TestPatience(t *testing.T) {
 	v := newVerbWorld(course.NoGets).of("a")
 	var got []float64
 	for range 6 {
-		got = append(got, v.Patience().Seconds())
+		got = append(got, v.Patience(5*time.Second).Seconds())
 		v.NoAnswer(true)
 	}
 	if want := []float64{5, 10, 20, 40, 60, 60}; !slices.Equal(got, want) {
@@ -101,12 +101,12 @@ func TestPatience(t *testing.T) {
 	if got := v.AnswerTimeout(); got != time.Minute {
 		t.Errorf("time-out without a caller: got %v, want a minute", got)
 	}
-	v.Stored(course.WatchList, 10*time.Second, now)
-	if got := v.Patience(); got != time.Minute {
+	v.Stored(course.WatchList, 10*time.Second, 5*time.Second, now)
+	if got := v.Patience(5 * time.Second); got != time.Minute {
 		t.Errorf("patience after a slow answer: got %v, want a minute", got)
 	}
-	v.Stored(course.WatchList, time.Second, now)
-	if got := v.Patience(); got != 5*time.Second {
+	v.Stored(course.WatchList, time.Second, 5*time.Second, now)
+	if got := v.Patience(5 * time.Second); got != 5*time.Second {
 		t.Errorf("patience after a fast answer: got %v, want 5s", got)
 	}
 }

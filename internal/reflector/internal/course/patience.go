@@ -13,13 +13,8 @@ const AnswerTimeout = time.Minute
 // GetTimeout is the same for an attempt that is a GET.
 const GetTimeout = 15 * time.Second
 
-const (
-	// longestAnswer bounds the wait for the state after attempts without an answer.
-	longestAnswer = 4 * AnswerTimeout
-	// patience is how long a caller waits for the answer to a first attempt before it is
-	// repeated. It doubles with each attempt without an answer, up to AnswerTimeout.
-	patience = 5 * time.Second
-)
+// longestAnswer bounds the wait for the state after attempts without an answer.
+const longestAnswer = 4 * AnswerTimeout
 
 // NoAnswer takes the end of an attempt without an answer. givenUp says that a caller waited.
 func (v *Verbs) NoAnswer(givenUp bool) {
@@ -41,10 +36,11 @@ func (v *Verbs) AnswerTimeout() time.Duration {
 }
 
 // Patience returns after how long without an answer the next attempt is given up while a caller
-// waits: the answer may be lost, or the server slow.
-func (v *Verbs) Patience() time.Duration {
+// waits: the answer may be lost, or the server slow. That is first for a first attempt. It doubles with
+// each attempt without an answer, up to AnswerTimeout.
+func (v *Verbs) Patience(first time.Duration) time.Duration {
 	if v.learned == nil {
-		return patience
+		return first
 	}
-	return min(patience<<min(v.learned.givenUp+v.learned.late, 8), AnswerTimeout)
+	return max(first, min(first<<min(v.learned.givenUp+v.learned.late, 8), AnswerTimeout))
 }

@@ -295,8 +295,9 @@ func (v *Verbs) Turn(verb Verb) {
 }
 
 // Stored takes a read that has delivered the state, and how long that took. It reports whether there
-// is a watch after it, as far as is known. A server that was slow keeps the longer time-out.
-func (v *Verbs) Stored(verb Verb, took time.Duration, now moment.Moment) (well bool) {
+// is a watch after it, as far as is known. A server that was slow keeps the longer time-out. patience is
+// that of a first attempt.
+func (v *Verbs) Stored(verb Verb, took, patience time.Duration, now moment.Moment) (well bool) {
 	r := v.resource
 	if verb == Get && v.gets == AlsoGets {
 		v.got(now)

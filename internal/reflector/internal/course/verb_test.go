@@ -55,7 +55,7 @@ func attempt(v *course.Verbs, a answers, large, once bool, now moment.Moment) (g
 		answer := a.to(verb)
 		got.requests = append(got.requests, name+" "+answer)
 		if answer == "well" {
-			v.Stored(verb, 0, now)
+			v.Stored(verb, 0, time.Second, now)
 			got.stored, got.streams = true, verb == course.WatchList
 			if err := v.Unwatched(now); err != nil || once || verb == course.WatchList || verb == course.Get {
 				return verb, false
