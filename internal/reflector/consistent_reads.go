@@ -5,6 +5,9 @@ package reflector
 import (
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
 
 // consistentReads remembers the newest consistent read of each resource, for all reflectors
@@ -14,7 +17,8 @@ import (
 // answers when the watch cache of the resource has reached it. If something else was
 // written meanwhile, that takes up to 100 ms (KEP-2340). But a state that is not older than a
 // consistent read is new enough for all who needed one before that read began, and the
-// server has it in memory.
+// server has it in memory. A reflector that accepts an older state needed one before the newest
+// read began: see [Reflector.AcceptAge].
 //
 // The clock orders what matters here: when a state is needed, and when a read begins. It is
 // no time of day, because both may happen in the same moment.
@@ -27,9 +31,16 @@ type consistentReads struct {
 
 // consistentRead is a consistent read that the server has answered. The zero value is none.
 type consistentRead struct {
-	began   uint64 // on the clock
-	version string // of the state, which a watch cache of the server has reached
-	after   uint64 // of so many restores of etcd
+	began   uint64        // on the clock
+	sent    moment.Moment // just before its request was sent, which is no later than the state
+	version string        // of the state, which a watch cache of the server has reached
+	after   uint64        // of so many restores of etcd
+}
+
+// isWithin reports whether the read began at most so long ago. The time for which the machine was
+// suspended counts.
+func (r *consistentRead) isWithin(age time.Duration) bool {
+	return r.began > 0 && time.Since(r.sent.Time()) <= age
 }
 
 // now returns a number above all that it has returned before.

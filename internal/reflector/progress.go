@@ -124,7 +124,7 @@ func (p *progress) stateAnswered(version string) (read consistentRead) {
 	a := &p.current
 	a.Answered = moment.Now()
 	if a.Consistent {
-		read = consistentRead{began: a.includes, version: version, after: p.seen.After()}
+		read = consistentRead{began: a.includes, sent: a.Since, version: version, after: p.seen.After()}
 	}
 	return read
 }
@@ -249,6 +249,13 @@ func (p *progress) requireReadFor(number uint64, reads *consistentReads) {
 	if number > p.readFor {
 		p.readFor, p.needed = number, reads.now()
 	}
+}
+
+// accept makes a state new enough that is not older than a consistent read of another reflector.
+func (p *progress) accept(read consistentRead) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.needed = read.began - 1
 }
 
 // refresh makes the next read one whose state is not older than this call. active says

@@ -312,6 +312,18 @@ func (r *Reflector) giveUpAt() time.Time {
 // begins one now. Numbers must not decrease.
 func (r *Reflector) ReadFor(number uint64) { r.progress.requireReadFor(number, &r.gate.reads) }
 
+// AcceptAge lets the first state be older than the calls of [New], Follow, Read and ReadFor that came before: it is not
+// older than the newest consistent read of the resource that the Gate knows, if that began at most so long ago. The
+// server answers such a read from memory. Call AcceptAge before Start; a later call of Follow, Read, ReadFor or Refresh
+// demands what it says. AcceptAge reports whether there is such a read. One from before a restore of etcd is not used.
+func (r *Reflector) AcceptAge(age time.Duration) (accepted bool) {
+	read := r.gate.reads.of(r.resource())
+	if accepted = read.isWithin(age); accepted {
+		r.progress.accept(read)
+	}
+	return accepted
+}
+
 // refreshRestored ends the stream if its state is of before one of so many restores of etcd.
 func (r *Reflector) refreshRestored(restores uint64) {
 	r.mu.Lock()
