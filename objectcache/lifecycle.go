@@ -47,9 +47,15 @@ func (s *WatchStore[T]) startLocked(e *entry[T]) {
 	if s.options.AcquireOnGet > 0 {
 		s.startLeaseTimerLocked(e)
 	}
+	age := time.Duration(0)
+	if s.options.FirstReadMaxAge > 0 {
+		age = s.acceptedAgeLocked(e)
+	}
 	w := s.newWatchLocked(e)
 	e.watch.Store(w)
-	w.readLocked()
+	if w.readLocked(); age > 0 {
+		w.old = w.reflector.AcceptAge(age)
+	}
 	s.runLocked(w)
 }
 
@@ -98,7 +104,7 @@ func (w *objectWatch[T]) readLocked() {
 	s, e := w.store, w.entry
 	w.recordLocked(w.status())
 	s.hedges.Leave(&w.hedge)
-	w.hedge.Brought, w.synced = w.isHedgedLocked(), false
+	w.hedge.Brought, w.synced, w.old = w.isHedgedLocked(), false, false
 	w.reflector.ReadFor(e.owners.Reads)
 	if w.upkeep = s.natureLocked(e).NextRead(); w.upkeep == engine.ByRead {
 		w.reflector.Read()
@@ -213,6 +219,9 @@ func (s *WatchStore[T]) unwatchLocked(e *entry[T], w *objectWatch[T], reason eng
 	e.live = false
 	s.stopTimerLocked(e.timersLocked().read)
 	after := s.options.ImmutableRecheck
+	if w.old {
+		after = s.options.FirstReadMaxAge // the object may have been created again before the reference
+	}
 	if after < 0 || reason != engine.Immutable {
 		return
 	}

@@ -29,6 +29,7 @@ type objectWatch[T cache.Object] struct {
 	upkeep   engine.Upkeep
 	reason   engine.Reason // why there is no stream, if upkeep is ByNone
 	synced   bool          // a read has been stored since startLocked
+	old      bool          // that read may be older than the reference: see WatchOptions.FirstReadMaxAge
 	behind   bool          // that read was older than the state, which is from a hedged one
 	getting  bool          // a GET of the reflector is under way, or its state is on its way into the store
 	overlaps bool          // a hedged read was under way when it began

@@ -47,6 +47,7 @@ type WatchStore[T cache.Object] struct {
 
 	mu          sync.Mutex
 	run         context.Context    // of Run; nil before
+	ranAt       time.Duration      // since base, when Run was called
 	ctx         context.Context    // of every object watch: see startAll; nil before Run
 	cancel      context.CancelFunc // of ctx
 	stopped     bool
@@ -150,6 +151,15 @@ type WatchOptions struct {
 	// gets an object again only when it changes needs a reference of an owner. Default, also
 	// for a negative value: never.
 	AcquireOnGet time.Duration
+	// FirstReadMaxAge lets the first state of an object be older than the first reference to it, or than the Get of
+	// an idle object: it is not older than the newest consistent read of the resource that the Gate knows, if that
+	// began at most so long before. The server answers such a read from memory. A consistent one takes up to 100 ms
+	// while other clients write, and a caller that gets one object after the other waits for one each time.
+	// Demands of a Get ([GetOptions]) and reads for new owners of an immutable object are as without the option. No
+	// state is older than one that the store has had of the object. An immutable object is read once more after one to
+	// two FirstReadMaxAges. Where WatchLists do not work, first reads are consistent. A shorter IdleTimeout counts
+	// instead. Default, also for a negative value: the state is not older than the reference.
+	FirstReadMaxAge time.Duration
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server as one user should share one. Default: a Gate of its own.
 	Gate *Gate
@@ -193,6 +203,9 @@ func (o *WatchOptions) setDefaults() {
 	}
 	if o.ImmutableRecheck == 0 {
 		o.ImmutableRecheck = defaultImmutableRecheck
+	}
+	if o.IdleTimeout > 0 {
+		o.FirstReadMaxAge = min(o.FirstReadMaxAge, o.IdleTimeout) // no Get has seen a state since
 	}
 	if o.Gate == nil {
 		o.Gate = NewGate(GateOptions{})
@@ -242,7 +255,7 @@ func (s *WatchStore[T]) startAll(ctx context.Context) bool {
 	if s.run != nil {
 		return false
 	}
-	s.run = ctx
+	s.run, s.ranAt = ctx, s.now()
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if !s.hasStoppedLocked() {
 		s.startEntriesLocked()

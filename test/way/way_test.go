@@ -21,7 +21,7 @@ const module = "github.com/refwatch/refwatch/"
 
 // rooms are the files of objectcache that belong to an option, to another strategy, or to Gets
 // that wait for long.
-var rooms = []string{"ttl_store.go", "direct_store.go", "idle.go", "hedge.go"}
+var rooms = []string{"ttl_store.go", "direct_store.go", "idle.go", "hedge.go", "first_read.go"}
 
 // block is a part of a file without a branch.
 type block struct {
