@@ -182,7 +182,7 @@ func (c *consistentClient) forget(id writtenID, met demand) {
 }
 
 // record records a write of an object that mayBeDone. Each view that may hold an older state gets a demand; one that is
-// made later begins with a read.
+// made later uses no read from before that: see objectcache.WatchOptions.FirstReadMaxAge.
 func (c *consistentClient) record(object client.Object, version string, err error, mayBeDone bool) error {
 	gvk, ok := c.cache.kindOf(object)
 	if !ok || !mayBeDone {

@@ -50,6 +50,11 @@ type CacheOptions struct {
 	// the cause after a second, as with the default of objectcache.WatchOptions.OutageGrace.
 	// Default: 5 s. A negative value waits for as long as the context allows, also in an outage.
 	SyncTimeout time.Duration
+	// FirstReadMaxAge is by how much the first state of an object may be older than its first Get, as in
+	// objectcache.WatchOptions. The stock cache bounds no age. Get after a write of [NewClient], events and
+	// other representations of an object are as without it. It does not apply to the kinds of Selected, nor with
+	// StockMetadata. Default: 1 s. With a negative value, the state is not older than the Get.
+	FirstReadMaxAge time.Duration
 	// LiveList makes List read from the server instead of returning [ErrListRefused]. It lists
 	// the namespaces that cache.Options have, one after the other, with their selectors and
 	// transforms, also for the kinds of Selected. It needs the permission to list the kind there.
@@ -62,6 +67,8 @@ type CacheOptions struct {
 const (
 	defaultIdleTimeout = 30 * time.Minute
 	defaultSyncTimeout = 5 * time.Second
+
+	defaultFirstReadMaxAge = time.Second
 )
 
 // validate returns an error that names each option with an invalid value.
@@ -92,6 +99,9 @@ func (o *CacheOptions) setDefaults() {
 	}
 	if o.SyncTimeout == 0 {
 		o.SyncTimeout = defaultSyncTimeout
+	}
+	if o.FirstReadMaxAge == 0 {
+		o.FirstReadMaxAge = defaultFirstReadMaxAge
 	}
 	if o.Gate == nil {
 		o.Gate = objectcache.NewGate(objectcache.GateOptions{})

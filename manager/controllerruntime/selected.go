@@ -56,6 +56,7 @@ func (v *view) sides(key types.NamespacedName, held memory, before *versions) (k
 			tellStock(other.example())
 		} else if status, ok := other.store.Status(key.Namespace, key.Name); ok && status.Synced {
 			tell(status.ResourceVersion)
+			known.gone = known.gone || !status.Exists && v.cache.options.FirstReadMaxAge > 0
 		}
 	}
 	return known, selected

@@ -20,6 +20,7 @@ type sides struct {
 	set       string // the version in the set; empty if it is not there
 	elsewhere string // the newest version of other representations with handlers; empty if none has the object
 	passed    bool   // one of these does not have the object, and is not behind the version in the set
+	gone      bool   // another representation by reference, with handlers, does not have the object
 	held      string // the version by name; empty if the object is absent
 	isHeld    bool   // the state by name is known, also if it is that the object is absent
 }
@@ -47,6 +48,9 @@ func (k versions) choose(s sides, demands objectcache.GetOptions) (fromSet bool,
 		// The state by name is newer: the object has changed, was deleted, or was created since.
 	default:
 		return true, demands
+	}
+	if s.gone && !s.isHeld { // the first state by name may be older
+		demands.Live = true
 	}
 	newest = newer(newest, set)
 	inMemory := s.isHeld && s.held != "" && !isOlder(s.held, newest)

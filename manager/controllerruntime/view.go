@@ -105,12 +105,15 @@ func (c *Cache) newView(ctx context.Context, id viewID) (*view, error) {
 		objects = objects.WithTransform(v.transform)
 	}
 	v.objects = objects
-	v.store, err = objectcache.NewWatchStore(objects, objectcache.WatchOptions{
+	options := objectcache.WatchOptions{
 		Gate:         c.options.Gate,
 		RefusalGrace: time.Nanosecond,               // a reconcile is repeated, so a Get need not wait for a grant
 		OutageGrace:  min(c.options.SyncTimeout, 0), // without a bound there is none, either
-	})
-	if err != nil {
+	}
+	if !v.settings.selected && !c.options.StockMetadata { // handlers may have had events of what no Get has asked for
+		options.FirstReadMaxAge = c.options.FirstReadMaxAge
+	}
+	if v.store, err = objectcache.NewWatchStore(objects, options); err != nil {
 		return nil, err
 	}
 	v.leases = newLeases(v.store)
