@@ -153,6 +153,12 @@ func (b *bench) prepare(ctx context.Context, s scenario, j *job) (err error) {
 		return err
 	}
 	b.kubernetes = version.GitVersion
+	if s.noGet {
+		j.ContenderTLS = &b.cluster.User(follower).TLSClientConfig
+		if err := allowFollower(ctx, client); err != nil {
+			return err
+		}
+	}
 	if s.ownSet {
 		j.Set = set{Name: s.name, Count: warmUps + b.samples}
 	}

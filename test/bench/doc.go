@@ -20,6 +20,7 @@
 //     that one stream per object costs with client-go. It is no cache: it resumes no stream and counts no references.
 //   - controller-runtime: its cache for one namespace. It lists and keeps all Secrets there, with one stream.
 //   - refwatch-followed: refwatch with ten loops over Changes, in the scenario bookmarks only.
+//   - refwatch-recent: refwatch with a FirstReadMaxAge of a second, in cold starts only.
 //   - refwatch-nethttp: refwatch with a client whose streams net/http reads. It is measured in churn and neighbour,
 //     and in every scenario if -contenders names it.
 //
@@ -43,6 +44,11 @@
 //     less if the contender keeps the machine too busy for the writer.
 //   - first-get: RegisterPod with one new Secret and the first Get, repeatedly, on open connections.
 //   - first-get-busy: the same, while another client writes as in sync-busy.
+//   - cold-start: one goroutine registers a pod with one Secret and gets it, and then the next one, 200 in all. So does
+//     a controller with one worker. The time counts from the start of the contender. Another client writes as in
+//     sync-busy. The user may list and watch Secrets, and not get them.
+//   - cold-start-get: the same with the right to get them.
+//   - cold-start-referenced: as cold-start, but all pods are registered before the first Get.
 //   - get: a Get of loaded Secrets in order, from one goroutine, and from one per CPU. The time is divided by all
 //     calls, as in testing.B.RunParallel.
 //   - register: RegisterPod and UnregisterPod of one pod with 20 Secrets, over a store that does nothing.

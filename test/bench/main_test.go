@@ -71,6 +71,7 @@ var figures = map[string]func(contender.Kind) bool{
 	"control-plane-cpu-ms-per-object-20 sync-busy-control-plane-cpu-ms-per-object-20":                               all,
 	"sync-busy-seconds-20 sync-busy-failed-gets-20 sync-busy-writes-per-second-20":                                  all,
 	"first-get-p50-ms first-get-p99-ms get-ns get-bytes get-all-cores-ns get-all-cores-bytes":                       all,
+	"cold-start-seconds-4 cold-start-get-seconds-4 cold-start-referenced-seconds-4 cold-start-failed-gets-4":        inColdStarts,
 	"first-get-busy-p50-ms first-get-busy-p99-ms":                                                                   all,
 	"update-to-get-p50-ms update-to-get-p99-ms update-response-to-get-p50-ms update-response-to-get-p99-ms":         all,
 	"register-unregister-ns register-unregister-bytes":                                                              registrars,
@@ -151,7 +152,11 @@ func TestSmoke(t *testing.T) {
 	o.scenarios = slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool {
 		return s.stub || s.name == "bookmarks" || s.name == "cut-4kB" || s.name == "cut-1MiB"
 	})
-	o.scenarios[len(o.scenarios)-1].sizes = []int{4} // of cut-100kB
+	for i := range o.scenarios {
+		if o.scenarios[i].sizes != nil {
+			o.scenarios[i].sizes = []int{4} // of cut-100kB and cold starts
+		}
+	}
 	var lines bytes.Buffer
 	if err := (&bench{options: o, stdout: &lines, stderr: t.Output()}).run(t.Context()); err != nil {
 		t.Fatal(err)

@@ -28,6 +28,7 @@ type scenario struct {
 	stub     bool          // runs on the stub server
 	writer   bool          // only writes, while another scenario measures
 	long     bool          // omitted by a quick run
+	noGet    bool          // of a user that may list and watch only
 	rounds   int           // at most, of a scenario whose round takes minutes; 0 for any number
 }
 
@@ -37,6 +38,12 @@ var scenarios = []scenario{
 	{name: "sync-busy", measure: (*worker).measureSyncBusy, takes: all},
 	{name: "first-get", measure: (*worker).measureFirstGet, takes: all, ownSet: true},
 	{name: "first-get-busy", measure: (*worker).measureFirstGetBusy, takes: all, ownSet: true, long: true},
+	{name: "cold-start", measure: (*worker).measureColdStart, takes: inColdStarts, sizes: []int{coldStarts}, noGet: true, long: true},
+	{name: "cold-start-get", measure: (*worker).measureColdStart, takes: inColdStarts, sizes: []int{coldStarts}, long: true},
+	{
+		name: "cold-start-referenced", measure: (*worker).measureColdStartReferenced, takes: inColdStarts, sizes: []int{coldStarts},
+		noGet: true, long: true,
+	},
 	{name: "get", measure: (*worker).measureGet, takes: all},
 	{name: "register", measure: (*worker).measureRegister, takes: registrars},
 	{name: "update", measure: (*worker).measureUpdate, takes: all},
@@ -68,6 +75,11 @@ func streamPerObject(kind contender.Kind) bool { return !kind.Special && kind.St
 // inBookmarks accepts refwatch with and without followers of Changes: a round takes a minute.
 func inBookmarks(kind contender.Kind) bool {
 	return kind.Name == contender.RefwatchFollowed || inOutages(kind)
+}
+
+// inColdStarts accepts refwatch with and without WatchOptions.FirstReadMaxAge.
+func inColdStarts(kind contender.Kind) bool {
+	return kind.Name == contender.RefwatchRecent || all(kind)
 }
 
 func onlyRefwatch(kind contender.Kind) bool { return kind.Name == contender.Refwatch }

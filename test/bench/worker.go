@@ -36,6 +36,7 @@ type job struct {
 	Profiles            string        // the folder, "" for none
 	Host                string
 	TLS                 rest.TLSClientConfig
+	ContenderTLS        *rest.TLSClientConfig // nil: TLS
 	DisableCompression  bool
 }
 
@@ -95,6 +96,9 @@ func work(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	} else {
 		w.config = &rest.Config{Host: w.Host, TLSClientConfig: w.TLS}
 		w.server.Interface, err = kubernetes.NewForConfig(protobuf(rest.CopyConfig(w.config)))
+		if w.ContenderTLS != nil {
+			w.config.TLSClientConfig = *w.ContenderTLS
+		}
 	}
 	if err != nil {
 		return err

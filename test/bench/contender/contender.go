@@ -49,6 +49,7 @@ const (
 
 	RefwatchNetHTTP   = "refwatch-nethttp"
 	RefwatchFollowed  = "refwatch-followed"
+	RefwatchRecent    = "refwatch-recent"
 	ControllerRuntime = "controller-runtime"
 )
 
@@ -64,4 +65,5 @@ var Kinds = []Kind{
 		StreamPerObject: true, InOutages: true, Special: true,
 	},
 	{Name: RefwatchFollowed, New: newRefwatchFollowed, StreamPerObject: true, Special: true},
+	{Name: RefwatchRecent, New: newRefwatchRecent, StreamPerObject: true, Special: true},
 }

@@ -4,6 +4,7 @@ package contender
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,11 +17,20 @@ import (
 
 // newRefwatch makes refwatch's manager.
 func newRefwatch(ctx context.Context, config *rest.Config, _ string) (Contender, error) {
+	return runRefwatch(ctx, config, objectcache.WatchOptions{})
+}
+
+// newRefwatchRecent makes refwatch's manager with the default of its cache for controller-runtime.
+func newRefwatchRecent(ctx context.Context, config *rest.Config, _ string) (Contender, error) {
+	return runRefwatch(ctx, config, objectcache.WatchOptions{FirstReadMaxAge: time.Second})
+}
+
+func runRefwatch(ctx context.Context, config *rest.Config, options objectcache.WatchOptions) (Contender, error) {
 	client, err := manager.ClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := manager.NewSecrets(client, objectcache.WatchOptions{})
+	secrets, err := manager.NewSecrets(client, options)
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,14 @@ CPU is included.`, append(slices.Clone(streamPerObject), contender.ControllerRun
 		{"register one and get it, p99, quiet, ms", "first-get-p99-ms"},
 		{"busy", "first-get-busy-p99-ms"},
 	}},
+	{"Cold start of one worker", `One goroutine registers and gets 200 Secrets one after the other, while another client writes 200 ConfigMaps a second.
+refwatch-recent is refwatch with a FirstReadMaxAge of a second, the default of its cache for controller-runtime.`,
+		append([]string{contender.Refwatch, contender.RefwatchRecent}, append(slices.Clone(streamPerObject)[1:], contender.ControllerRuntime)...),
+		[]row{
+			{"with the rights list and watch, seconds", "cold-start-seconds-200"},
+			{"and get, seconds", "cold-start-get-seconds-200"},
+			{"with list and watch, all registered before the first Get, seconds", "cold-start-referenced-seconds-200"},
+		}},
 	{"One update, and the server", `The real server. From an update is measured until Get returns it, once since the request for it was sent, and
 once since its response had arrived: an event may be there before. Memory of kube-apiserver is that with all
 streams open, less that before.`, streamPerObject, []row{
