@@ -117,6 +117,9 @@ func add(mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &webv1.Site{}, secretNames, names); err != nil {
 		return fmt.Errorf("adding an index: %w", err)
 	}
+	if err := mgr.Add(&warmUp{mgr.GetClient()}); err != nil {
+		return err
+	}
 	r := &reconciler{client: mgr.GetClient()}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&webv1.Site{}).
