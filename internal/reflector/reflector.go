@@ -300,8 +300,8 @@ func (r *Reflector) Expedite() {
 // an answer or there is none.
 func (r *Reflector) giveUpAt() time.Time {
 	since := r.progress.unansweredSince()
-	if since.IsZero() {
-		return since
+	if since.IsZero() || r.session != nil && r.session.life.parts() > 0 {
+		return time.Time{}
 	}
 	return since.Add(r.verbs.patience(r.member.Patience()))
 }

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,7 +81,7 @@ func (s *session) start() {
 	if s.verb == course.Get {
 		timeout = min(timeout, max(course.GetTimeout, s.r.member.Patience()))
 	}
-	s.expire = s.after(timeout, func(s *session) { s.end(failure.ErrNoAnswer) })
+	s.expire = s.afterSilence(timeout, func(s *session) { s.end(failure.ErrNoAnswer) })
 }
 
 // finish ends the session, unless it has ended. It returns nil if all that the session
@@ -107,7 +107,7 @@ func (s *session) end(cause error) {
 
 // context returns the context that ends with the session, for a request.
 func (s *session) context() context.Context {
-	return s.life.context(s.r.ctx, &s.r.gate.counters)
+	return s.life.context(s.r.ctx, &s.r.gate.counters, s.r.member.Arriving)
 }
 
 // isOver reports whether the session was ended from this side.
@@ -288,25 +288,56 @@ func (s *session) apply(event watch.Event, arrived moment.Moment) error {
 
 // after calls f when the time has passed, unless stop is called before. The session
 // waits for f.
+func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
+	return s.startTimer(timeout, f, func(*session) bool { return false })
+}
+
+// afterSilence is after, for a time in which no part of an answer arrives.
+func (s *session) afterSilence(timeout time.Duration, f func(*session)) (stop func()) {
+	seen := s.life.parts()
+	return s.startTimer(timeout, f, func(s *session) bool {
+		before := seen
+		seen = s.life.parts()
+		return seen != before
+	})
+}
+
+// startTimer calls f when the time has passed, unless again says that it begins again.
 //
 // The runtime may keep a stopped timer, and all that its function refers to, for a
 // long time. So stop makes the function refer to nothing: an object without
 // references must not stay in memory.
-func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
+func (s *session) startTimer(timeout time.Duration, f func(*session), again func(*session) bool) (stop func()) {
 	if !s.life.beginCall() {
 		return func() {} // the session is over
 	}
-	var current atomic.Pointer[session]
-	current.Store(s)
-	timer := time.AfterFunc(timeout, func() {
-		if session := current.Swap(nil); session != nil {
+	var mu sync.Mutex
+	current := s
+	take := func() (taken *session) {
+		mu.Lock()
+		defer mu.Unlock()
+		taken, current = current, nil
+		return taken
+	}
+	var timer *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(timeout, func() {
+		mu.Lock()
+		if current != nil && again(current) {
+			timer.Reset(timeout)
+			mu.Unlock()
+			return
+		}
+		mu.Unlock()
+		if session := take(); session != nil {
 			defer session.life.endCall()
 			f(session)
 		}
 	})
 	return func() {
 		timer.Stop()
-		if session := current.Swap(nil); session != nil {
+		if session := take(); session != nil {
 			session.life.endCall()
 		}
 	}
@@ -314,7 +345,7 @@ func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
 
 // limitInitialEvents ends the session if the initial events do not end in time.
 func (s *session) limitInitialEvents() (stop func()) {
-	return s.after(initialEventsTimeout, func(s *session) {
+	return s.afterSilence(initialEventsTimeout, func(s *session) {
 		s.r.verbs.initialEventsNotEnded()
 		s.end(failure.ErrNoBookmark)
 	})

@@ -5,9 +5,11 @@ package reflector
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/refwatch/refwatch/internal/h2"
 	"github.com/refwatch/refwatch/internal/redact"
+	"github.com/refwatch/refwatch/internal/reflector/listwatch"
 )
 
 // life is whether a session lasts, and what it has under way. Its methods are safe for
@@ -27,6 +29,7 @@ type life struct {
 type requests struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	parts  atomic.Uint32 // of their answers that have arrived
 }
 
 // end ends the session, unless it has ended, and its requests. It reports whether a
@@ -55,19 +58,34 @@ func (l *life) cause() error {
 }
 
 // context returns the context of the session's requests, which ask for a stream that can
-// be parked. A parked session has none until it sends a request again.
-func (l *life) context(parent context.Context, counters *h2.Counters) context.Context {
+// be parked. A parked session has none until it sends a request again. arriving is called when a part of
+// an answer arrives.
+func (l *life) context(parent context.Context, counters *h2.Counters, arriving func(first bool)) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.requests == nil {
 		ctx := h2.WithCounters(redact.Context(parent), counters)
 		ctx, cancel := context.WithCancelCause(h2.WithParking(ctx))
-		l.requests = &requests{ctx, cancel}
+		r := &requests{cancel: cancel}
+		r.ctx = listwatch.WithArrivals(ctx, func() {
+			arriving(r.parts.Add(1) == 1)
+		})
+		l.requests = r
 		if l.ended != nil {
 			cancel(l.ended)
 		}
 	}
 	return l.requests.ctx
+}
+
+// parts returns how many parts of answers have arrived.
+func (l *life) parts() uint32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.requests == nil {
+		return 0
+	}
+	return l.requests.parts.Load()
 }
 
 // park makes the workers handle the stream, also if the session has ended.

@@ -57,11 +57,11 @@ func carry(to, from net.Conn, takes time.Duration) {
 		}
 	}()
 	for next := range way {
-		time.Sleep(time.Until(next.at))
+		<-time.After(time.Until(next.at))
 		if _, err := to.Write(next.bytes); err != nil {
 			_ = from.Close() // ends the reader
 		}
 	}
-	time.Sleep(takes)
+	<-time.After(takes)
 	_ = to.Close()
 }

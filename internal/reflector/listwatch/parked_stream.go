@@ -44,7 +44,7 @@ func (s *restStream) startWaiting(wake Waker) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wake, s.waiting = wake, true
+	s.wake, s.waiting, s.arrived = wake, true, nil
 	s.addLocked(ahead)
 	if s.frames != nil {
 		s.frames.owed = 0 // Read has given the credit

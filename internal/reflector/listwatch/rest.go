@@ -132,7 +132,7 @@ func read(ctx context.Context, request *rest.Request) (answer []byte, kind strin
 		return nil, "", err
 	}
 	defer func() { _ = body.Close() }()
-	answer, err = io.ReadAll(io.LimitReader(body, largestFrame+1))
+	answer, err = io.ReadAll(io.LimitReader(arrivals{body, arrivalsOf(ctx)}, largestFrame+1))
 	if err == nil && len(answer) > largestFrame {
 		err = errLongAnswer
 	}
@@ -151,7 +151,7 @@ func (s *restSource) Watch(ctx context.Context, options metav1.ListOptions) (Str
 	if err != nil {
 		return nil, err
 	}
-	stream := &restStream{body: body, source: s}
+	stream := &restStream{body: body, source: s, arrived: arrivalsOf(ctx)}
 	if kind := typeOf(body); kind != "" {
 		return &foreignStream{restStream: stream, kind: kind}, nil
 	}

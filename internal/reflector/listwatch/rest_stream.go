@@ -39,10 +39,11 @@ const (
 // Once it is parked ([Parkable]), it holds a buffer only while frames wait. See
 // parked_stream.go.
 type restStream struct {
-	body   io.ReadCloser
-	source *restSource
-	json   *jsonBody // nil if the frames are protobuf, none has come, or the stream is parked
-	wake   Waker     // nil until the stream is parked
+	body    io.ReadCloser
+	source  *restSource
+	arrived func()    // see WithArrivals; nil once the stream is parked
+	json    *jsonBody // nil if the frames are protobuf, none has come, or the stream is parked
+	wake    Waker     // nil until the stream is parked
 
 	mu       sync.Mutex
 	frames   *frames // what has arrived since the stream is parked; nil if TryNext has returned all of it
@@ -75,19 +76,27 @@ func formatOf(firstByte byte) format {
 // Next implements Stream.
 func (s *restStream) Next() (watch.Event, error) {
 	if s.json == nil {
-		if _, err := io.ReadFull(s.body, s.length[:]); err != nil {
+		if _, err := io.ReadFull(s.reader(), s.length[:]); err != nil {
 			return watch.Event{}, err
 		}
 	}
 	if s.format == formatUnknown {
 		if s.format = formatOf(s.length[0]); s.format == formatJSON {
-			s.json = newJSONBody(io.MultiReader(bytes.NewReader(s.length[:]), s.body))
+			s.json = newJSONBody(io.MultiReader(bytes.NewReader(s.length[:]), s.reader()))
 		}
 	}
 	if s.json == nil {
 		return s.nextProtobuf()
 	}
 	return s.nextJSON()
+}
+
+// reader returns the body for Next.
+func (s *restStream) reader() io.Reader {
+	if s.arrived == nil {
+		return s.body
+	}
+	return arrivals{s.body, s.arrived}
 }
 
 // Close implements Stream. What waits for TryNext is dropped.
@@ -179,7 +188,7 @@ func (s *restStream) nextProtobuf() (watch.Event, error) {
 	defer putBuffer(buffer)
 	// The buffer grows with the bytes that arrive, not with the announced length.
 	buffer.Grow(int(min(length, largestKept)))
-	if n, err := buffer.ReadFrom(io.LimitReader(s.body, length)); err != nil {
+	if n, err := buffer.ReadFrom(io.LimitReader(s.reader(), length)); err != nil {
 		return watch.Event{}, err
 	} else if n < length {
 		return watch.Event{}, io.ErrUnexpectedEOF

@@ -125,13 +125,24 @@ func (m *Member) request(proceed func()) {
 	c.admitLocked(now)
 }
 
+// Arriving reports that a part of the answer to an attempt has arrived. The attempt is not late while parts arrive,
+// however large the answer is, and however slow the way from the server. first says that it is the first part.
+func (m *Member) Arriving(first bool) {
+	c := m.controller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := moment.Now()
+	c.server.attemptArrives(&m.member, first, now)
+	c.admitLocked(now)
+}
+
 // Answered reports that the server has answered an attempt with the state. The attempt keeps no place from then on,
 // whatever its caller does with the answer until Release. A failure that Release reports is then the caller's own.
 func (m *Member) Answered() {
 	c := m.controller
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m.state != opening && m.state != hung {
+	if m.state < opening || m.state > hung {
 		return
 	}
 	now := moment.Now()
@@ -147,7 +158,7 @@ func (m *Member) Release(outcome Outcome) {
 	defer c.mu.Unlock()
 	now := moment.Now()
 	switch m.state {
-	case opening, hung, answered:
+	case opening, arriving, hung, answered:
 		c.server.finish(&m.member, outcome, now)
 	case paused, queued:
 		m.state, m.proceed = idle, nil

@@ -25,12 +25,13 @@ func (s *server) least() time.Duration {
 	return least
 }
 
-// patience returns how long an attempt may have no answer until it is likely to be lost: many times the least latency.
-func (s *server) patience() time.Duration {
+// patience returns how long an attempt of a resource may have no answer until it is likely to be lost: many times the
+// least latency, and more than the usual one.
+func (s *server) patience(r *resource) time.Duration {
 	if !s.answered {
 		return FirstAnswer
 	}
-	return max(hungFactor*s.least(), farAfter)
+	return max(hungFactor*s.least(), lostFactor*time.Duration(r.latency), farAfter)
 }
 
 // hungAfter returns how long the attempt of m lasts before it counts as hung.
@@ -49,7 +50,7 @@ func (s *server) hungAfter(m *member) time.Duration {
 	if s.outage.probe == m || m.resource.outage.probe == m || m.failingAttempt && !m.resource.isOnly() {
 		return min(after, farAfter) // others wait for its place
 	}
-	return min(after, s.patience())
+	return min(after, s.patience(m.resource))
 }
 
 // restWindow returns how wide the window of a resource stays that is not used: the server may be another one, or be

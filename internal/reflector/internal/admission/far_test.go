@@ -9,8 +9,8 @@ import (
 	"github.com/refwatch/refwatch/internal/reflector/internal/admission"
 )
 
-// One dial may fail for all that wait for it. Before the server's first answer that is one failure of the server, and no
-// outage.
+// One dial may fail for all that wait for it. Before the server's first answer that is one failure of the server, and
+// no outage.
 func TestOneDialThatFailsForMany(t *testing.T) {
 	inBubble(t, 256, func(r *rig) {
 		r.override = func(n int) (behavior, bool) { return fails(admission.Unreachable), n < 16 }

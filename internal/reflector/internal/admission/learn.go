@@ -15,7 +15,7 @@ const successTokens = 3
 
 // finish ends the attempt of m and learns from its outcome.
 func (s *server) finish(m *member, outcome Outcome, now moment.Moment) {
-	wasHung, wasAnswered := m.state == hung, m.state == answered
+	wasArriving, wasHung, wasAnswered := m.state == arriving, m.state == hung, m.state == answered
 	if !wasAnswered {
 		s.schedule.remove(m)
 		s.uncount(m)
@@ -32,7 +32,7 @@ func (s *server) finish(m *member, outcome Outcome, now moment.Moment) {
 		s.endProbe(m, now)
 	case Synced:
 		if !wasAnswered {
-			s.serve(m, now)
+			s.serve(m, wasArriving, now)
 		}
 		s.succeed(m, now)
 	default:
@@ -63,14 +63,42 @@ func (s *server) succeed(m *member, now moment.Moment) {
 
 // attemptAnswered frees the place of an attempt that the server has answered, and learns from that.
 func (s *server) attemptAnswered(m *member, now moment.Moment) {
+	wasArriving := m.state == arriving
 	s.schedule.remove(m)
 	s.uncount(m)
 	m.state = answered
-	s.serve(m, now)
+	s.serve(m, wasArriving, now)
 }
 
-// serve learns that the server has answered an attempt with the state.
-func (s *server) serve(m *member, now moment.Moment) {
+// attemptArrives learns that a part of the answer to an attempt has arrived. The time until the first one is the
+// latency. That of the rest is the size of the object.
+func (s *server) attemptArrives(m *member, first bool, now moment.Moment) {
+	if m.state < opening || m.state > hung {
+		return
+	}
+	s.answered = true
+	if first {
+		s.learnLatency(m, now)
+	}
+	if m.state != hung {
+		m.state = arriving
+		s.schedule.set(m, now.Add(s.patience(m.resource)))
+	}
+}
+
+// learnLatency learns how long the server takes for an answer.
+func (s *server) learnLatency(m *member, now moment.Moment) {
+	r := m.resource
+	first := r.latency == 0
+	r.latency.observe(now.Sub(m.began))
+	r.rise.observe(now.Sub(m.began), now)
+	if first {
+		s.reschedule(r)
+	}
+}
+
+// serve learns that the server has answered an attempt with the state. knowsLatency says that its latency is known.
+func (s *server) serve(m *member, knowsLatency bool, now moment.Moment) {
 	r := m.resource
 	s.lastSuccess, r.lastSuccess = now, now
 	r.throttles, r.throttledUntil = 0, 0
@@ -78,11 +106,8 @@ func (s *server) serve(m *member, now moment.Moment) {
 	if wasSlow { // the way to the server has become longer
 		r.rise = rise{}
 	}
-	first := r.latency == 0
-	r.latency.observe(now.Sub(m.began))
-	r.rise.observe(now.Sub(m.began), now)
-	if first {
-		s.reschedule(r)
+	if wasSlow || !knowsLatency {
+		s.learnLatency(m, now)
 	}
 	if !m.failingAttempt {
 		r.window.grow(s.limit, r.opening+1, &r.rise)
@@ -288,11 +313,11 @@ func (s *server) learnUnauthorized(m *member, outcome Outcome, now moment.Moment
 	}
 }
 
-// attemptHung learns from an attempt that lasts for too long. It counts no longer. Before the server's first answer that
-// says nothing of the server for a time: the way to it may be long.
+// attemptHung learns from an attempt that lasts for too long. It counts no longer. Before the server's first answer
+// that says nothing of the server for a time: the way to it may be long.
 func (s *server) attemptHung(m *member, now moment.Moment) {
 	r := m.resource
-	if m.state == opening {
+	if m.state != hung {
 		s.uncount(m)
 		m.state = hung
 		s.hung++

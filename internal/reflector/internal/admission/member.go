@@ -34,6 +34,7 @@ const (
 	paused                // waits for a time
 	queued                // waits for other members
 	opening               // its attempt is under way and counts
+	arriving              // so it is, and a part of the answer has arrived
 	hung                  // its attempt is under way and counts no longer
 	answered              // Answered was called: its attempt ends when its caller has used the answer
 	resting               // Rest was called

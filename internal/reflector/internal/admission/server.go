@@ -130,7 +130,7 @@ func (s *server) censuses(m *member) [2]*census { return [...]*census{&s.census,
 func (s *server) remove(m *member, now moment.Moment) {
 	r := m.resource
 	s.withdraw(m)
-	if m.state == opening || m.state == hung {
+	if m.state >= opening && m.state <= hung {
 		s.uncount(m)
 	}
 	delete(s.firstFailures, m)

@@ -93,7 +93,7 @@ type Waiting struct {
 func (m *Member) Patience() time.Duration {
 	m.controller.mu.Lock()
 	defer m.controller.mu.Unlock()
-	return m.controller.server.patience()
+	return m.controller.server.patience(m.resource)
 }
 
 // Waiting returns why the member waits, and false if it does not.

@@ -81,6 +81,8 @@ const (
 	// least latency it bounds that time from above, because the usual one is long where a few answers take long. It is
 	// enough for a request that waits for a connection: three round trips, with those of TCP and TLS.
 	hungFactor = 4
+	// lostFactor is how many times the usual latency an answer takes at least that is likely to be lost.
+	lostFactor = 2
 	// minHungAfter is the least such time, and minFirstHungAfter that of a resource without an answer. farAfter is the
 	// least upper bound.
 	minHungAfter, minFirstHungAfter, farAfter = 250 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second
