@@ -147,7 +147,7 @@ func TestFarServerWhoseConnectionsBreak(t *testing.T) {
 				}
 				r.synced()
 				time.Sleep(time.Minute)
-				before := r.requests.Load()
+				before, dials := r.requests.Load(), r.network.Counts().Dials
 				r.cut()
 				synctest.Wait()
 				took := r.synced()
@@ -157,6 +157,9 @@ func TestFarServerWhoseConnectionsBreak(t *testing.T) {
 				}
 				if got := r.requests.Load() - before; got > farObjects*11/10 {
 					t.Errorf("got %d requests for %d objects, want at most a tenth more", got, farObjects)
+				}
+				if got := r.network.Counts().Dials - dials; got > 1 {
+					t.Errorf("got %d dials, want one", got)
 				}
 				if r.outage.Load() {
 					t.Error("the server was taken for down")
@@ -217,4 +220,24 @@ func (r *farRig) demandAll() {
 		})
 	}
 	gets.Wait()
+}
+
+// Many objects need many connections, each of which takes two round trips. That is no sign of a loaded server.
+func TestManyObjectsOfAFarServer(t *testing.T) {
+	const roundTrip, objects = 500 * time.Millisecond, 1000
+	inFarBubble(t, roundTrip, true, func(t *testing.T, r *farRig) {
+		for i := farObjects; i < objects; i++ {
+			r.names = append(r.names, fmt.Sprint("tls-", i))
+			r.create(r.names[i])
+		}
+		before := r.requests.Load()
+		for _, name := range r.names {
+			r.AddReference(namespace, name, "pod")
+		}
+		took, requests := r.synced(), r.requests.Load()-before
+		t.Logf("%.3g round trips, %d requests, %d dials", took.Seconds()/roundTrip.Seconds(), requests, r.network.Counts().Dials)
+		if took > 12*roundTrip || requests > objects*11/10 {
+			t.Errorf("got %v and %d requests, want 12 round trips and a tenth more requests than objects at most", took, requests)
+		}
+	})
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/refwatch/refwatch/cache"
 	"github.com/refwatch/refwatch/internal/slept"
 	"github.com/refwatch/refwatch/internal/states"
@@ -101,6 +103,7 @@ func (s *WatchStore[T]) runHedge(ctx context.Context, h hedge[T]) {
 func (s *WatchStore[T]) readHedge(ctx context.Context, h hedge[T]) (state states.State[T], err error) {
 	w := h.watch
 	err = context.Canceled // a client may end the goroutine
+	began := time.Now()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -108,6 +111,9 @@ func (s *WatchStore[T]) readHedge(ctx context.Context, h hedge[T]) (state states
 			s.hedges.Canceled(s.now())
 		} else {
 			s.hedges.Answered(&w.hedge, w.entry.key.Namespace, w.synced, err, s.now())
+		}
+		if err == nil || apierrors.IsForbidden(err) {
+			w.reflector.Contact(time.Since(began))
 		}
 		s.startHedgesLocked()
 	}()

@@ -19,6 +19,9 @@ const (
 	// take longer, it is usualTimes as long as they take on the connection.
 	suspectAfter = 1500 * time.Millisecond
 	usualTimes   = 2
+	// longestTrip bounds what counts as the way to the server and back: one answer may be late for
+	// another reason.
+	longestTrip = 8 * time.Second
 	// usualWeight is the weight of the answers before the last one.
 	usualWeight = 3
 	// movedAfter is the same for an opening that had no answer elsewhere. It is also the
@@ -88,7 +91,7 @@ func (o *opening) patienceLocked() time.Duration {
 	if o.from != nil {
 		after = movedAfter
 	}
-	return max(after, usualTimes*o.pooled.usual)
+	return max(after, usualTimes*min(o.pooled.usual, longestTrip))
 }
 
 // finish ends an opening. It returns the next one if the pool has moved it meanwhile.
@@ -130,7 +133,7 @@ func (p *pool) finish(o *opening, response *http.Response, err error) (next *ope
 func (p *pool) answeredLocked(o *opening, now time.Time) {
 	took, soon := now.Sub(o.began), suspectAfter
 	if o.from != nil {
-		soon = max(soon, usualTimes*o.from.usual)
+		soon = max(soon, usualTimes*min(o.from.usual, longestTrip))
 	}
 	m := o.pooled
 	if m.answered.IsZero() {
@@ -138,6 +141,7 @@ func (p *pool) answeredLocked(o *opening, now time.Time) {
 	}
 	m.usual += (took - m.usual) / (usualWeight + 1)
 	m.answered = now
+	p.trip = min(p.trip, took)
 	m.resets = 0
 	p.suspectLocked(m, false)
 	switch {

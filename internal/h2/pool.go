@@ -27,6 +27,9 @@ const (
 	// several addresses or servers may be unreachable. If the server may be away, those
 	// that follow have overdueAfterFirst, and begin one at a time.
 	overdueAfter, overdueAfterFirst = time.Second, 4 * time.Second
+	// dialTrips is how many times the way to the server and back a dial may take at least: two are
+	// those of TCP and TLS.
+	dialTrips = 3
 	// spareFor is how long one dial more is made at a time, after one that took long, while
 	// a connection lives: one of several servers may be unreachable.
 	spareFor = time.Minute
@@ -79,7 +82,7 @@ type pool struct {
 	overdue  time.Time     // when a dial last took long
 	overdues int           // dials that have taken long since one has succeeded
 	closings int           // calls of closeIdle
-	dialTook time.Duration // the last dial that has succeeded
+	trip     time.Duration // see observeTripLocked; 0 while it is not known
 }
 
 // waitingOpening is an opening that waits.

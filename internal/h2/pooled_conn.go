@@ -66,7 +66,7 @@ func (m *pooledConn) dial(ctx context.Context, request *http.Request) {
 		m.overdue.Stop() // a silent server is not dialled again and again
 	}
 	p.overdues = 0
-	p.dialTook, m.usual = took, took
+	p.trip, m.usual = took/2, took
 	m.connection = c
 	m.closing = m.closings < p.closings
 	p.pooled = append(p.pooled, m)
@@ -85,7 +85,7 @@ func (m *pooledConn) expectLocked() {
 	if m.pool.overdueLocked() && m.pool.mayBeAwayLocked() {
 		after = overdueAfterFirst
 	}
-	m.overdue = time.AfterFunc(max(after, usualTimes*m.pool.dialTook), func() {
+	m.overdue = time.AfterFunc(max(after, dialTrips*min(m.pool.trip, longestTrip)), func() {
 		m.pool.mu.Lock()
 		defer m.pool.mu.Unlock()
 		if m.overdue != nil {

@@ -306,6 +306,9 @@ func (r *Reflector) giveUpAt() time.Time {
 	return since.Add(r.verbs.patience(r.member.Patience()))
 }
 
+// Contact reports that the server has answered another request for the object after so long.
+func (r *Reflector) Contact(took time.Duration) { r.member.Contact(took) }
+
 // ReadFor marks the next read that begins and carries number: its state is not older than this call. It is a
 // consistent read, or not older than one that another reflector of the gate has begun since. Once it has reached
 // the store, Status.ReadFor is at least number. ReadFor begins no read and does not disturb one under way; Refresh

@@ -107,7 +107,7 @@ func (s *session) end(cause error) {
 
 // context returns the context that ends with the session, for a request.
 func (s *session) context() context.Context {
-	return s.life.context(s.r.ctx, &s.r.gate.counters, s.r.member.Arriving)
+	return s.life.context(s.r.ctx, &s.r.gate.counters, &s.r.member)
 }
 
 // isOver reports whether the session was ended from this side.

@@ -4,6 +4,7 @@ package reflector
 
 import (
 	"context"
+	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
 
@@ -29,7 +30,14 @@ type life struct {
 type requests struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	sent   atomic.Bool   // the first one
 	parts  atomic.Uint32 // of their answers that have arrived
+}
+
+// attemptObserver is an [admission.Member].
+type attemptObserver interface {
+	Sent()
+	Arriving(first bool)
 }
 
 // end ends the session, unless it has ended, and its requests. It reports whether a
@@ -58,18 +66,21 @@ func (l *life) cause() error {
 }
 
 // context returns the context of the session's requests, which ask for a stream that can
-// be parked. A parked session has none until it sends a request again. arriving is called when a part of
-// an answer arrives.
-func (l *life) context(parent context.Context, counters *h2.Counters, arriving func(first bool)) context.Context {
+// be parked. A parked session has none until it sends a request again. member is told when the first
+// request was sent, and when a part of an answer arrives.
+func (l *life) context(parent context.Context, counters *h2.Counters, member attemptObserver) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.requests == nil {
 		ctx := h2.WithCounters(redact.Context(parent), counters)
 		ctx, cancel := context.WithCancelCause(h2.WithParking(ctx))
 		r := &requests{cancel: cancel}
-		r.ctx = listwatch.WithArrivals(ctx, func() {
-			arriving(r.parts.Add(1) == 1)
-		})
+		ctx = listwatch.WithArrivals(ctx, func() { member.Arriving(r.parts.Add(1) == 1) })
+		r.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
+			if r.sent.CompareAndSwap(false, true) {
+				member.Sent()
+			}
+		}})
 		l.requests = r
 		if l.ended != nil {
 			cancel(l.ended)

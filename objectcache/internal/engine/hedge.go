@@ -36,7 +36,7 @@ const (
 	hedgeSpacing, firstHedge = 3 * time.Second, 6 * time.Second
 	// hedgeFar is the round trip from which on a hedged read begins only if the opening hangs: it
 	// could not gain as much.
-	hedgeFar = 100 * time.Millisecond
+	hedgeFar = 300 * time.Millisecond
 	// hedgePause is how long a store begins no hedged read after one that failed. A
 	// Retry-After is honored up to hedgePauseMost.
 	hedgePause, hedgePauseMost = time.Second, time.Minute

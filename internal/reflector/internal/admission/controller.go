@@ -125,6 +125,14 @@ func (m *Member) request(proceed func()) {
 	c.admitLocked(now)
 }
 
+// Sent reports that the request of an attempt was sent: it waits for a connection no longer. The time until then says
+// nothing of how long answers take.
+func (m *Member) Sent() {
+	m.controller.mu.Lock()
+	defer m.controller.mu.Unlock()
+	m.controller.server.attemptSent(&m.member, moment.Now())
+}
+
 // Arriving reports that a part of the answer to an attempt has arrived. The attempt is not late while parts arrive,
 // however large the answer is, and however slow the way from the server. first says that it is the first part.
 func (m *Member) Arriving(first bool) {
@@ -134,6 +142,14 @@ func (m *Member) Arriving(first bool) {
 	now := moment.Now()
 	c.server.attemptArrives(&m.member, first, now)
 	c.admitLocked(now)
+}
+
+// Contact reports that another request of the program was answered after so long.
+func (m *Member) Contact(took time.Duration) {
+	m.controller.mu.Lock()
+	defer m.controller.mu.Unlock()
+	m.controller.server.answered = true
+	m.controller.server.way.observe(took, moment.Now())
 }
 
 // Answered reports that the server has answered an attempt with the state. The attempt keeps no place from then on,

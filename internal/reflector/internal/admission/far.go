@@ -3,35 +3,51 @@
 package admission
 
 import (
-	"math"
 	"slices"
 	"time"
+
+	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
 
 // How long an answer may take follows from how long the way to the server is.
 
-// least returns the least time that an answer with a state has taken, of all resources in the last minutes. Before the
-// first one it is that of a refusal, and 0 before the server's first answer.
-func (s *server) least() time.Duration {
-	least := time.Duration(math.MaxInt64)
-	for _, r := range s.resources {
-		if r.rise.answers > 0 {
-			least = min(least, max(time.Nanosecond, time.Duration(r.rise.minimum()*float64(time.Second))))
-		}
-	}
-	if least == math.MaxInt64 {
-		return s.refusedIn
-	}
-	return least
+// longestWay bounds what counts as the way to a server: one answer alone may be late for another reason.
+const longestWay = 8 * time.Second
+
+// way is how long a request is on its way to the server and back: the least time until an answer, also a refusal. A
+// failure or a 429 may be that of a proxy. The zero value is not known.
+type way struct {
+	least, before time.Duration // of this period, and of the one before; 0 for none
+	began         moment.Moment // when the period began
 }
 
-// patience returns how long an attempt of a resource may have no answer until it is likely to be lost: many times the
-// least latency, and more than the usual one.
+// observe adds an answer.
+func (w *way) observe(took time.Duration, now moment.Moment) {
+	if now.Sub(w.began) > risePeriod {
+		*w = way{before: w.roundTrip(), began: now}
+	}
+	if took = max(took, time.Nanosecond); w.least == 0 || took < w.least {
+		w.least = took
+	}
+}
+
+// roundTrip returns how long the way is, 0 while that is not known.
+func (w *way) roundTrip() time.Duration {
+	trip := w.least
+	if trip == 0 || w.before > 0 && w.before < trip {
+		trip = w.before
+	}
+	return min(trip, longestWay)
+}
+
+// patience returns how long an attempt of a resource may have no answer until it is likely to be lost: many round
+// trips, and more than the usual latency.
 func (s *server) patience(r *resource) time.Duration {
-	if !s.answered {
+	trip := s.way.roundTrip()
+	if trip == 0 {
 		return FirstAnswer
 	}
-	return max(hungFactor*s.least(), lostFactor*time.Duration(r.latency), farAfter)
+	return max(hungFactor*trip, lostFactor*min(time.Duration(r.latency), longestWay), farAfter)
 }
 
 // hungAfter returns how long the attempt of m lasts before it counts as hung.
@@ -41,7 +57,7 @@ func (s *server) hungAfter(m *member) time.Duration {
 		usual = max(usual, m.resource.refusalLatency)
 	}
 	if usual == 0 {
-		usual, least = latency(s.least()), minFirstHungAfter
+		usual, least = latency(s.way.roundTrip()), minFirstHungAfter
 	}
 	if usual == 0 {
 		return farAfter

@@ -20,19 +20,69 @@ func TestOneDialThatFailsForMany(t *testing.T) {
 	})
 }
 
-// A server that refuses connections from the start is soon in an outage all the same.
+// A server that refuses connections from the start is soon in an outage all the same, however many members there are.
 func TestAwayFromTheStart(t *testing.T) {
+	for _, members := range []int{2, 3, 10, 41, 1000} {
+		inBubble(t, 256, func(r *rig) {
+			r.join(members, "secrets", fails(admission.Unreachable).taking(20*time.Millisecond))
+			advance(2 * time.Second)
+			if got := r.Status(); got.Cause == nil {
+				t.Errorf("%d members: status after 2 s: got %+v, want a cause", members, got)
+			}
+			began := time.Now()
+			advance(time.Minute)
+			if got := r.attemptsSince(began); got > 50 {
+				t.Errorf("%d members: attempts in a minute: got %d, want at most 50", members, got)
+			}
+		})
+	}
+}
+
+// Before the server's first answer one request is lost. Others follow it within seconds.
+func TestLostRequestBeforeTheFirstAnswer(t *testing.T) {
 	inBubble(t, 256, func(r *rig) {
-		r.join(1000, "secrets", fails(admission.Unreachable))
-		advance(time.Second)
-		if got := r.Status(); got.Cause == nil {
-			t.Errorf("status after a second: got %+v, want a cause", got)
+		began, lost := time.Now(), false
+		r.override = func(int) (behavior, bool) {
+			if time.Since(began) < 7*time.Second {
+				return fails(admission.Unreachable).taking(20 * time.Millisecond), true
+			}
+			first := !lost
+			lost = true
+			return hangs(), first
 		}
-		began := time.Now()
+		all := r.join(20, "secrets", healthy())
+		advance(7 * time.Second)
+		before := time.Now()
+		for r.countSynced(all) < 19 && time.Since(before) < time.Minute {
+			advance(50 * time.Millisecond)
+		}
+		if got := time.Since(before); got > 15*time.Second {
+			t.Errorf("19 of 20 have synced %v after the server was there, want 15 s at most", got)
+		}
+	})
+}
+
+// The way to the server is the least time until an answer, also a refusal, and 8 s at most: one answer may be late for
+// another reason.
+func TestWay(t *testing.T) {
+	inBubble(t, 256, func(r *rig) {
+		one := r.join(1, "secrets", healthy().taking(25*time.Second))
 		advance(time.Minute)
-		if got := r.attemptsSince(began); got > 100 {
-			t.Errorf("attempts in a minute: got %d, want at most 100", got)
+		want := func(roundTrip, patience time.Duration) {
+			t.Helper()
+			if w, _ := one[0].Waiting(); w.RoundTrip != roundTrip || one[0].Patience() != patience {
+				t.Errorf("got a round trip of %v and a patience of %v, want %v and %v", w.RoundTrip, one[0].Patience(), roundTrip, patience)
+			}
 		}
+		want(8*time.Second, 32*time.Second)
+		r.join(1, "configmaps", fails(admission.Failed)) // by a proxy
+		advance(50 * time.Millisecond)
+		want(8*time.Second, 32*time.Second)
+		one[0].Contact(100 * time.Millisecond)
+		want(100*time.Millisecond, 16*time.Second)
+		r.join(1, "leases", fails(admission.Refused))
+		advance(time.Hour)
+		want(10*time.Millisecond, 16*time.Second)
 	})
 }
 

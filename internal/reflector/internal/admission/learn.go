@@ -4,7 +4,6 @@ package admission
 
 import (
 	"errors"
-	"time"
 
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
@@ -70,6 +69,17 @@ func (s *server) attemptAnswered(m *member, now moment.Moment) {
 	s.serve(m, wasArriving, now)
 }
 
+// attemptSent learns that the request of an attempt was sent: the attempt begins again.
+func (s *server) attemptSent(m *member, now moment.Moment) {
+	if m.state != opening && m.state != hung {
+		return
+	}
+	m.began = now
+	if m.state == opening {
+		s.schedule.set(m, now.Add(s.hungAfter(m)))
+	}
+}
+
 // attemptArrives learns that a part of the answer to an attempt has arrived. The time until the first one is the
 // latency. That of the rest is the size of the object.
 func (s *server) attemptArrives(m *member, first bool, now moment.Moment) {
@@ -89,9 +99,10 @@ func (s *server) attemptArrives(m *member, first bool, now moment.Moment) {
 // learnLatency learns how long the server takes for an answer.
 func (s *server) learnLatency(m *member, now moment.Moment) {
 	r := m.resource
-	first := r.latency == 0
-	r.latency.observe(now.Sub(m.began))
-	r.rise.observe(now.Sub(m.began), now)
+	first, took := r.latency == 0, now.Sub(m.began)
+	r.latency.observe(took)
+	r.rise.observe(took, now)
+	s.way.observe(took, now)
 	if first {
 		s.reschedule(r)
 	}
@@ -104,7 +115,7 @@ func (s *server) serve(m *member, knowsLatency bool, now moment.Moment) {
 	r.throttles, r.throttledUntil = 0, 0
 	wasSlow := s.outage.wasSlow(m) || r.outage.wasSlow(m)
 	if wasSlow { // the way to the server has become longer
-		r.rise = rise{}
+		r.rise, s.way = rise{}, way{}
 	}
 	if wasSlow || !knowsLatency {
 		s.learnLatency(m, now)
@@ -163,13 +174,13 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 		s.tellEnd(&m.resource.outage, m, Answered, now)
 		m.resource.outage.clear()
 	}
-	if took := max(time.Nanosecond, now.Sub(m.began)); outcome.Kind == Refused {
-		if m.failingAttempt {
-			m.resource.refusalLatency.observe(took)
-		}
-		if s.refusedIn == 0 || took < s.refusedIn {
-			s.refusedIn = took
-		}
+	took := now.Sub(m.began)
+	if outcome.Kind == Refused && m.failingAttempt {
+		m.resource.refusalLatency.observe(took)
+	}
+	switch outcome.Kind {
+	case Refused, Answered, Unauthorized:
+		s.way.observe(took, now)
 	}
 	if outcome.Kind == Refused && wasHung {
 		s.refusedLate(m, now)
@@ -178,7 +189,8 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 	m.resource.outage.seen(outcome.Kind, now)
 	healthy := !wasHung && !m.failingAttempt && (!m.retried || outcome.Kind == Unreachable)
 	only := s.isOnly() && !wasHung && (outcome.Kind == Unreachable || outcome.Kind == Failed)
-	if healthy || outcome.Kind == Unauthorized || only {
+	start := outcome.Kind == Unreachable && !s.answered
+	if healthy || outcome.Kind == Unauthorized || only || start {
 		s.learnFailure(m, outcome, now)
 	}
 	if outcome.Kind == Refused && m.resource.outage.probe == m {
@@ -279,10 +291,11 @@ func (s *server) learnFailure(m *member, outcome Outcome, now moment.Moment) {
 		s.learnUnauthorized(m, outcome, now)
 	case outcome.Kind == Unreachable && (m.synced || s.isOnly()):
 		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.synced, &s.census, s.isOnly()), now)
-	case outcome.Kind == Unreachable && !s.answered && m.began.Before(s.outage.lastSeen):
-		// A dial that failed may have been that of many.
 	case outcome.Kind == Unreachable && !s.answered:
-		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.active(), &s.census, s.isOnly()), now)
+		if m.began.Before(s.outage.lastSeen) {
+			break // one dial may have failed for many
+		}
+		s.record(&s.outage, m, outcome, min(maxDials, s.outage.threshold(m, s.active(), &s.census, s.isOnly())), now)
 	case outcome.Kind == Failed && (m.synced || s.isOnly()):
 		s.record(&r.outage, m, outcome, r.outage.threshold(m, r.synced, &r.census, s.isOnly()), now)
 	case outcome.Kind == Throttled:
@@ -322,8 +335,9 @@ func (s *server) attemptHung(m *member, now moment.Moment) {
 		m.state = hung
 		s.hung++
 	}
-	if due := m.began.Add(FirstAnswer); !s.answered && due.After(now) {
+	if due := m.began.Add(FirstAnswer); s.way.roundTrip() == 0 && due.After(now) {
 		s.schedule.set(m, due)
+		s.endProbe(m, now)
 		return
 	}
 	switch {

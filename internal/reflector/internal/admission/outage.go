@@ -15,6 +15,10 @@ import (
 // many probes in a row must be refused to end one.
 const minFailures, membersPerFailure, maxFailures = 4, 64, 16
 
+// maxDials is how many members, one after the other, must not reach the server to confirm an outage before its first
+// answer. One dial may be that of many members.
+const maxDials = 3
+
 // ErrNoAnswer means that an answer has not come in time.
 var ErrNoAnswer = errors.New("no answer from the server")
 

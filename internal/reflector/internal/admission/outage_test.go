@@ -151,8 +151,8 @@ func TestHangsFromTheStart(t *testing.T) {
 			advance(5 * time.Second)
 			most = max(most, r.Status().Opening)
 		}
-		if most > 100 || r.Status().Cause == nil {
-			t.Errorf("attempts under way: got up to %d, and %+v, want at most 100 and a cause", most, r.Status())
+		if most > 120 || r.Status().Cause == nil {
+			t.Errorf("attempts under way: got up to %d, and %+v, want at most 120 and a cause", most, r.Status())
 		}
 		r.behave(all, healthy())
 		advance(80 * time.Second)

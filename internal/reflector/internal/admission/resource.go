@@ -82,10 +82,10 @@ func (r *resource) queued() int { return r.healthy.len() + r.failing.len() }
 // throttle updates the resource after a 429 to a healthy member. The window shrinks, and healthy members pause: for at
 // least twice the latency, which is long where a server is loaded. Attempts that were under way together count once.
 func (r *resource) throttle(m *member, now moment.Moment) {
-	r.window.shrink()
 	if m.began.Before(r.lastThrottle) {
 		return
 	}
+	r.window.shrink()
 	r.throttles++
 	r.lastThrottle = now
 	b := throttleBackoff

@@ -3,8 +3,6 @@
 package admission
 
 import (
-	"time"
-
 	"github.com/refwatch/refwatch/internal/reflector/histogram"
 	"github.com/refwatch/refwatch/internal/reflector/internal/moment"
 )
@@ -34,8 +32,8 @@ type server struct {
 	credit   int // reserved attempts that may begin until the next success
 
 	outage        outage
-	answered      bool             // the server has answered
-	refusedIn     time.Duration    // the least time that a refusal has taken, 0 for none
+	answered      bool // the server has answered
+	way           way
 	lastSuccess   moment.Moment    // of any member
 	firstFailures map[*member]Kind // members that failed for the first time since the last success, or in an outage
 	failures      int              // failed attempts of healthy members in a row

@@ -84,7 +84,8 @@ type Waiting struct {
 	// Hung is set while the member does not wait: its attempt is under way, and takes much longer than usual for the
 	// resource.
 	Hung bool
-	// RoundTrip is the least time that an answer of the server has taken in the last minutes, 0 while it is not known.
+	// RoundTrip is the least time until an answer of the server in the last minutes in which it answered, 8 s at most,
+	// and 0 before the first one.
 	RoundTrip time.Duration
 }
 
@@ -100,7 +101,7 @@ func (m *Member) Patience() time.Duration {
 func (m *Member) Waiting() (Waiting, bool) {
 	m.controller.mu.Lock()
 	defer m.controller.mu.Unlock()
-	w, waits := Waiting{RoundTrip: m.controller.server.least()}, true
+	w, waits := Waiting{RoundTrip: m.controller.server.way.roundTrip()}, true
 	switch m.state {
 	case paused:
 		w.Until, w.RetryAfter = m.due.Time(), m.retryAfter.Time()
