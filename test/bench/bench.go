@@ -95,6 +95,7 @@ func (b *bench) measure(ctx context.Context, s scenario) (map[string][]results.R
 	for _, size := range sizes {
 		j := job{Scenario: s.name, Set: set{Name: "all", Count: size, Bytes: s.bytes}, Samples: b.samples, Calls: b.calls, Profiles: b.profiles}
 		j.Outage, j.Latency, j.Period = min(s.outage, b.maxOutage), min(s.latency, b.maxLatency), b.period
+		j.Away = min(s.away, b.maxLatency)
 		j.DisableCompression = b.uncompressed
 		if s.sizes != nil {
 			j.Set.Name = s.name

@@ -78,6 +78,10 @@
 //     updates of 20 Secrets. Memory and the sync before the cut are measured as in memory.
 //   - sync-latency: the sync of memory, on a stub server that answers each request after 1.4 s. Connections, and events
 //     after the answer, are not delayed.
+//   - far-100ms, far-500ms, far-1400ms, far-4s: the sync of memory, with 41 Secrets of a real server that is that round
+//     trip away, and with 1,000 at 500 ms. A delay line in the client's dial holds what either side writes for half a
+//     round trip. So the connects of TCP and TLS cost a round trip each, as does every request.
+//   - far-in-turn: as cold-start, with 41 Secrets of a server 500 ms away. Nobody else writes.
 //   - growth: the CPU time, for each of 1,000, 10,000 and 100,000 objects, of what programs do with all of them: see
 //     growth.go. It measures refwatch only.
 //   - many: 100,000 streams are opened, deliver one update each, and are closed. update-seconds is the time from the
@@ -97,7 +101,7 @@
 // # What is not fair
 //
 //   - Client, server and etcd share one machine. A contender that gives the server less to do looks faster, and
-//     loopback hides the network's latency.
+//     loopback hides the network's latency, except in the scenarios that are called far.
 //   - The user is an administrator. The Node authorizer would take longer, for all contenders.
 //   - Kubelet's client is limited to 50 requests a second by default. Here it is not.
 //   - The floor and refwatch open few streams at a time. Kubelet and informers open all at once.

@@ -77,6 +77,7 @@ var figures = map[string]func(contender.Kind) bool{
 	"register-unregister-ns register-unregister-bytes":                                                              registrars,
 	"outage-2s-all-streams-seconds outage-2s-requests-per-second-down outage-2s-requests-per-second-peak":           inOutages,
 	"outage-2s-dials-per-second-down outage-2s-dials-per-second-peak outage-60s-all-streams-seconds":                inOutages,
+	"far-1400ms-seconds-4 far-1400ms-failed-gets-4 far-1400ms-dials-4 far-in-turn-seconds-4":                        streamPerObject,
 	"cut-seconds-100kB cut-bytes-100kB cut-client-cpu-seconds-100kB cut-control-plane-cpu-seconds-100kB":            streamPerObject,
 	"cut-dials-100kB sync-seconds-100kB memory-bytes-per-object-100kB":                                              streamPerObject,
 }
@@ -136,8 +137,9 @@ func TestSmokeOnStub(t *testing.T) {
 	}
 }
 
-// TestSmoke measures every scenario of the real control plane with every contender, small, but for
-// bookmarks, which takes minutes, and for all but one size of objects. The run itself asserts that the contenders work.
+// TestSmoke measures every scenario of the real control plane with every contender, small, but for bookmarks, which
+// takes minutes, and for all but one size of objects and one way to the server. The run itself asserts that the
+// contenders work.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three control planes")
@@ -148,13 +150,13 @@ func TestSmoke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.maxOutage, o.samples, o.calls, o.period = time.Second, 5, 1000, 300*time.Millisecond
+	o.maxOutage, o.maxLatency, o.samples, o.calls, o.period = time.Second, 20*time.Millisecond, 5, 1000, 300*time.Millisecond
 	o.scenarios = slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool {
-		return s.stub || s.name == "bookmarks" || s.name == "cut-4kB" || s.name == "cut-1MiB"
+		return s.stub || slices.Contains([]string{"bookmarks", "cut-4kB", "cut-1MiB", "far-100ms", "far-500ms", "far-4s"}, s.name)
 	})
 	for i := range o.scenarios {
 		if o.scenarios[i].sizes != nil {
-			o.scenarios[i].sizes = []int{4} // of cut-100kB and cold starts
+			o.scenarios[i].sizes = []int{4} // of cut-100kB, cold starts and servers far away
 		}
 	}
 	var lines bytes.Buffer
@@ -172,6 +174,7 @@ func TestSmoke(t *testing.T) {
 	}
 	for name, least := range map[string]float64{
 		"dials-20": 1, "get-ns": 1, "update-to-get-p50-ms": 0.01, "sync-busy-writes-per-second-20": 1,
+		"far-1400ms-seconds-4": 0.06, "far-in-turn-seconds-4": 0.12, // three round trips of 20 ms, and six
 		"cut-seconds-100kB": 0.001, "cut-bytes-100kB": 1, "cut-dials-100kB": 1, "memory-bytes-per-object-100kB": 1,
 	} {
 		if got := r.Median(name, contender.Refwatch); got < least {

@@ -25,6 +25,7 @@ type scenario struct {
 	ownSet   bool          // has a set of its own
 	outage   time.Duration // of the server
 	latency  time.Duration // of an answer of the stub server
+	away     time.Duration // the round trip that the contender's connections have in addition
 	stub     bool          // runs on the stub server
 	writer   bool          // only writes, while another scenario measures
 	long     bool          // omitted by a quick run
@@ -57,13 +58,27 @@ var scenarios = []scenario{
 	{name: "cut-4kB", measure: (*worker).measureCut, takes: streamPerObject, sizes: []int{1000}, bytes: 4000, long: true},
 	{name: "cut-100kB", measure: (*worker).measureCut, takes: streamPerObject, sizes: []int{500}, bytes: 100_000, long: true},
 	{name: "cut-1MiB", measure: (*worker).measureCut, takes: streamPerObject, sizes: []int{100}, bytes: 1 << 20, long: true},
+	{name: "far-100ms", measure: (*worker).measureSync, takes: streamPerObject, sizes: farSizes, away: 100 * time.Millisecond, long: true},
 	{
-		name: "sync-latency", measure: (*worker).measureSyncLatency, takes: streamPerObject,
+		name: "far-500ms", measure: (*worker).measureSync, takes: streamPerObject, sizes: append(farSizes, 1000),
+		away: 500 * time.Millisecond, long: true,
+	},
+	{name: "far-1400ms", measure: (*worker).measureSync, takes: streamPerObject, sizes: farSizes, away: 1400 * time.Millisecond, long: true},
+	{name: "far-4s", measure: (*worker).measureSync, takes: streamPerObject, sizes: farSizes, away: 4 * time.Second, long: true},
+	{
+		name: "far-in-turn", measure: (*worker).measureInTurn, takes: streamPerObject, sizes: farSizes,
+		away: 500 * time.Millisecond, long: true,
+	},
+	{
+		name: "sync-latency", measure: (*worker).measureSync, takes: streamPerObject,
 		latency: 1400 * time.Millisecond, stub: true, long: true,
 	},
 	{name: "growth", measure: (*worker).measureGrowth, takes: onlyRefwatch, sizes: []int{1000, 10_000, 100_000}, stub: true, long: true, rounds: 3},
 	{name: "many", measure: (*worker).measureMany, takes: inMany, sizes: []int{100_000}, stub: true, long: true, rounds: 3},
 }
+
+// farSizes is how many Secrets are synced with a server far away: those of two pods, and one more.
+var farSizes = []int{2*secretsPerPod + 1}
 
 var warmUpScenario = scenario{name: "warm-up", measure: (*worker).startAndLoad, takes: all}
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/refwatch/refwatch/test/bench/contender"
 	"github.com/refwatch/refwatch/test/bench/results"
+	"github.com/refwatch/refwatch/test/network"
 )
 
 // job is one measurement: one scenario of one contender, once.
@@ -32,6 +33,7 @@ type job struct {
 	Samples, Calls      int
 	Outage, Period      time.Duration
 	Latency             time.Duration // of the stub server's answers
+	Away                time.Duration // the round trip that the contender's connections have in addition
 	ControlPlane        []int         // the process IDs of kube-apiserver and etcd
 	Profiles            string        // the folder, "" for none
 	Host                string
@@ -110,6 +112,9 @@ func work(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	protobuf(w.config)
 	w.config.DisableCompression = w.job.DisableCompression
 	w.streams.countDials(w.config)
+	if w.Away > 0 {
+		w.config.Dial = network.Far(w.config.Dial, w.Away)
+	}
 	w.loaded = func() { _ = encoder.Encode(true) }
 	if !s.writer {
 		if err := w.awaitWatches(ctx, 0); err != nil { // of an earlier worker

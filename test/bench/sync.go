@@ -7,9 +7,8 @@ import (
 	"fmt"
 )
 
-// measureSyncLatency measures how long it takes to register and get all Secrets from a stub server that answers each
-// request after a while. Connections and events are not delayed.
-func (w *worker) measureSyncLatency(ctx context.Context) error {
+// measureSync measures how long it takes to register and get all Secrets of a server that is slow or far away.
+func (w *worker) measureSync(ctx context.Context) error {
 	if err := w.startAndLoad(ctx); err != nil {
 		return err
 	}
@@ -18,7 +17,7 @@ func (w *worker) measureSyncLatency(ctx context.Context) error {
 		"failed-gets": float64(w.failed.Load()),
 		"dials":       float64(w.streams.dials.Load()),
 	} {
-		w.round.Values[fmt.Sprint("sync-latency-", name, "-", w.Set.Count)] = value
+		w.round.Values[fmt.Sprint(w.Scenario, "-", name, "-", w.Set.Count)] = value
 	}
 	return nil
 }
