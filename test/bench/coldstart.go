@@ -34,6 +34,9 @@ func (w *worker) measureColdStartReferenced(ctx context.Context) error {
 // measureInTurn is measureColdStart while nobody else writes.
 func (w *worker) measureInTurn(ctx context.Context) error { return w.coldStart(ctx, false) }
 
+// measureCommand is measureColdStartReferenced while nobody else writes, as a command that reads some objects and ends.
+func (w *worker) measureCommand(ctx context.Context) error { return w.coldStart(ctx, true) }
+
 func (w *worker) coldStart(ctx context.Context, registerAll bool) error {
 	began := time.Now()
 	if err := w.start(ctx); err != nil {

@@ -21,6 +21,7 @@
 //   - controller-runtime: its cache for one namespace. It lists and keeps all Secrets there, with one stream.
 //   - refwatch-followed: refwatch with ten loops over Changes, in the scenario bookmarks only.
 //   - refwatch-recent: refwatch with a FirstReadMaxAge of a second, in cold starts only.
+//   - direct: a GET for each Get, in the scenario command only.
 //   - refwatch-nethttp: refwatch with a client whose streams net/http reads. It is measured in churn and neighbour,
 //     and in every scenario if -contenders names it.
 //
@@ -49,6 +50,8 @@
 //     sync-busy. The user may list and watch Secrets, and not get them.
 //   - cold-start-get: the same with the right to get them.
 //   - cold-start-referenced: as cold-start, but all pods are registered before the first Get.
+//   - command: as cold-start-referenced, with 50 Secrets, while nobody else writes and with the right to get them. So
+//     does a command that reads some objects by name and ends. Its end is not measured.
 //   - get: a Get of loaded Secrets in order, from one goroutine, and from one per CPU. The time is divided by all
 //     calls, as in testing.B.RunParallel.
 //   - register: RegisterPod and UnregisterPod of one pod with 20 Secrets, over a store that does nothing.

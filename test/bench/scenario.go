@@ -45,6 +45,7 @@ var scenarios = []scenario{
 		name: "cold-start-referenced", measure: (*worker).measureColdStartReferenced, takes: inColdStarts, sizes: []int{coldStarts},
 		noGet: true, long: true,
 	},
+	{name: "command", measure: (*worker).measureCommand, takes: inCommands, sizes: []int{50}, long: true},
 	{name: "get", measure: (*worker).measureGet, takes: all},
 	{name: "register", measure: (*worker).measureRegister, takes: registrars},
 	{name: "update", measure: (*worker).measureUpdate, takes: all},
@@ -95,6 +96,11 @@ func inBookmarks(kind contender.Kind) bool {
 // inColdStarts accepts refwatch with and without WatchOptions.FirstReadMaxAge.
 func inColdStarts(kind contender.Kind) bool {
 	return kind.Name == contender.RefwatchRecent || all(kind)
+}
+
+// inCommands accepts a client that keeps nothing, too.
+func inCommands(kind contender.Kind) bool {
+	return kind.Name == contender.Direct || all(kind)
 }
 
 func onlyRefwatch(kind contender.Kind) bool { return kind.Name == contender.Refwatch }

@@ -51,6 +51,7 @@ const (
 	RefwatchFollowed  = "refwatch-followed"
 	RefwatchRecent    = "refwatch-recent"
 	ControllerRuntime = "controller-runtime"
+	Direct            = "direct"
 )
 
 // Kinds are all contenders, in the order in which they are measured.
@@ -66,4 +67,5 @@ var Kinds = []Kind{
 	},
 	{Name: RefwatchFollowed, New: newRefwatchFollowed, StreamPerObject: true, Special: true},
 	{Name: RefwatchRecent, New: newRefwatchRecent, StreamPerObject: true, Special: true},
+	{Name: Direct, New: newDirect, Special: true},
 }

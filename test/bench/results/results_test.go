@@ -117,7 +117,7 @@ func TestPageAndPlot(t *testing.T) {
 		"| Gets that failed meanwhile (`failed-gets-5000`) | quiet, 100 B | 1.50 | 102 | 302 | 502 | 0.0148 | 0 | **no** |",
 		"| register and sync all, seconds (`sync-busy-seconds-5000`) | busy, 100 B | 1.50 | 102 | 302 | 502 | 0.0148, in the worst round 0.0196 | 2.50, 1 × kubelet in every round | yes |",
 		"Why an aim is missed:\n\n- ", "## A busy etcd\n", "| busy | 1.50 | 102 | 202 | 302 | 402 | 2 rounds, ",
-		"## A slow server\n", "## Large objects\n", "## 100,000 streams\n", "## Growth\n", "| HasSynced | 1.50 | 1.50 | 1.50 | 1.50 |\n", "## Kubernetes 1.37\n", "| goroutines | 1.50 | 502 |",
+		"## A command\n", "## A server far away\n", "## A slow server\n", "## Large objects\n", "## 100,000 streams\n", "## Growth\n", "| HasSynced | 1.50 | 1.50 | 1.50 | 1.50 |\n", "## Kubernetes 1.37\n", "| goroutines | 1.50 | 502 |",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("page: got no %q, want it in:\n%s", want, page)
@@ -126,7 +126,7 @@ func TestPageAndPlot(t *testing.T) {
 	r.Figures["few"] = Figure{Medians: map[string]float64{contender.Refwatch: 1, contender.RefwatchNetHTTP: 2}}
 	for name, want := range map[string]string{
 		"get-ns": "get-ns refwatch=1.50 kubelet=102 informer=202 floor=302 controller-runtime=402 " +
-			"refwatch-nethttp=502 refwatch-followed=602 refwatch-recent=702 ratio=0.0148",
+			"refwatch-nethttp=502 refwatch-followed=602 refwatch-recent=702 direct=802 ratio=0.0148",
 		"few": "few refwatch=1 refwatch-nethttp=2 ratio=–",
 	} {
 		if got := r.Line(name); got != want {

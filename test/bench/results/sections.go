@@ -47,6 +47,11 @@ refwatch-recent is refwatch with a FirstReadMaxAge of a second, the default of i
 			{"and get, seconds", "cold-start-get-seconds-200"},
 			{"with list and watch, all registered before the first Get, seconds", "cold-start-referenced-seconds-200"},
 		}},
+	{"A command", `A program that reads 50 Secrets by name and ends, from its start until the last Get has returned. *direct* sends one GET
+after the other. The others register all before the first Get.`,
+		append(slices.Clone(streamPerObject), contender.ControllerRuntime, contender.Direct), []row{
+			{"read 50 of 100 B, seconds", "command-seconds-50"},
+		}},
 	{"One update, and the server", `The real server. From an update is measured until Get returns it, once since the request for it was sent, and
 once since its response had arrived: an event may be there before. Memory of kube-apiserver is that with all
 streams open, less that before.`, streamPerObject, []row{
@@ -57,6 +62,20 @@ streams open, less that before.`, streamPerObject, []row{
 		{"memory of kube-apiserver per object, bytes", "server-bytes-per-object-5000"},
 		{"CPU of kube-apiserver per object, to open all, ms", "server-cpu-ms-per-object-5000"},
 	}},
+	{"A server far away", `The real server, with a delay line in the client's dial: the connects of TCP and TLS cost a round trip each, and every
+request one. An informer syncs in three. In turn: one goroutine registers and gets one after the other.`,
+		streamPerObject, []row{
+			{"register and sync 41 of 100 B, 0.1 s away, seconds", "far-100ms-seconds-41"},
+			{"0.5 s away", "far-500ms-seconds-41"},
+			{"1.4 s away", "far-1400ms-seconds-41"},
+			{"4 s away", "far-4s-seconds-41"},
+			{"Gets that failed meanwhile, 1.4 s away", "far-1400ms-failed-gets-41"},
+			{"4 s away", "far-4s-failed-gets-41"},
+			{"connections dialled meanwhile, 4 s away", "far-4s-dials-41"},
+			{"register and sync 1,000, 0.5 s away, seconds", "far-500ms-seconds-1000"},
+			{"connections dialled meanwhile", "far-500ms-dials-1000"},
+			{"41 in turn, 0.5 s away, seconds", "far-in-turn-seconds-41"},
+		}},
 	{"A slow server", `A stub server answers each request after 1.4 s. Connections, and events after the answer, are not delayed.`,
 		streamPerObject, []row{
 			{"Gets that failed while 5,000 of 100 B were synced", "sync-latency-failed-gets-5000"},
