@@ -23,7 +23,7 @@ type limit struct {
 	other string
 }
 
-const kubelet, floor, netHTTP = contender.Kubelet, contender.Floor, contender.RefwatchNetHTTP
+const kubelet, informer, floor, netHTTP = contender.Kubelet, contender.Informer, contender.Floor, contender.RefwatchNetHTTP
 
 // everyRound is the other of a limit that bounds the ratio to kubelet in each round, and not that of the medians.
 const everyRound = "kubelet in every round"
@@ -48,8 +48,15 @@ var aims = []aim{
 		"Most of the time is the server's, see `server-cpu-ms-per-object-5000`. It shares the CPUs\n  with the client."},
 	{"register and sync all, seconds", busy, "sync-busy-seconds-5000", []limit{{2.5, ""}, {1, everyRound}},
 		"Each opening is a consistent read. While others write, kube-apiserver answers those\n  every 100 ms."},
-	{"register and sync all, seconds", "1.4 s per answer, 100 B", "sync-latency-seconds-5000", []limit{{60, ""}},
+	{"register and sync all, seconds", "1.4 s per answer, 100 B", "sync-latency-seconds-5000", []limit{{9, ""}},
 		""},
+	{"register and sync 41, seconds", "0.1 s away, 100 B", "far-100ms-seconds-41", []limit{{1.5, informer}}, ""},
+	{"register and sync 41, seconds", "0.5 s away, 100 B", "far-500ms-seconds-41", []limit{{1.5, informer}}, ""},
+	{"register and sync 41, seconds", "1.4 s away, 100 B", "far-1400ms-seconds-41", []limit{{1.5, informer}}, ""},
+	{"register and sync 41, seconds", "4 s away, 100 B", "far-4s-seconds-41", []limit{{1.5, informer}}, ""},
+	{"register and sync 1,000, seconds", "0.5 s away, 100 B", "far-500ms-seconds-1000", []limit{{1.5, informer}},
+		"A request that waits for a new connection takes three round trips. The Gate takes\n" +
+			"  that for a queue at the server, and opens fewer at a time."},
 	{"Gets that failed meanwhile", quiet, "failed-gets-5000", []limit{{0, ""}}, ""},
 	{"register and first Get, p50, ms", quiet, "first-get-p50-ms", []limit{{0.15, kubelet}, {1.6, floor}},
 		"Nearly all of it is the server's: the floor takes as long. The server's time depends\n  on the machine. kubelet polls at fixed times."},
@@ -82,8 +89,8 @@ var aims = []aim{
 const notes = `
 Notes:
 
-- ` + "`sync-latency-seconds-5000`" + `: The Gate begins with four openings at a time, and may have one more with each
-  answer, up to 256.
+- ` + "`sync-latency-seconds-5000`" + `: The Gate begins with 16 openings at a time. With each round of answers it has four
+  times as many, and twice as many from 400 openings a second on.
 - ` + "`update-stub-p50-ms`" + `: A pause of 50 µs in the scenario lasts up to 1.1 ms in an idle Go process, which adds to the
   numbers above 1 ms. On the real server the contenders hardly differ: see the table below.
 `

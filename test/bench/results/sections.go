@@ -21,7 +21,7 @@ type section struct {
 type row struct{ text, figure string }
 
 // streamPerObject are the contenders with a stream per object.
-var streamPerObject = []string{contender.Refwatch, kubelet, contender.Informer, floor}
+var streamPerObject = []string{contender.Refwatch, kubelet, informer, floor}
 
 // sections are omitted if nothing of their last row was measured.
 var sections = []section{
