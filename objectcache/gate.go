@@ -11,12 +11,12 @@ type GateOptions struct {
 	Name string
 	// Opens is the highest number of streams of healthy reflectors that may be opening
 	// at once, of all resources together: asked for, but not yet synced. Below it the Gate
-	// finds the number that suits the server. It goes above 32 only while the latency stays
-	// near its minimum. So there is hardly a reason to set it. An opening that takes much
-	// longer than usual (0.25 to 5 s) is not counted any more. One resource leaves up to 8
-	// places to others that have reflectors. Failing reflectors have 20 more, whatever Opens is.
-	// The GETs beside first reads (see [WatchStore.Get]) are not counted: a store has 4 at most.
-	// Default, also for a negative number: 256.
+	// finds the number that suits the server: it begins with 16, and goes above 32 only while
+	// the latency stays near its minimum, as that of a server far away does. So there is hardly
+	// a reason to set it. An opening that takes much longer than usual is not counted any more.
+	// One resource leaves up to 8 places to others that have reflectors. Failing reflectors have
+	// 20 more, whatever Opens is. The GETs beside first reads (see [WatchStore.Get]) are not
+	// counted: a store has 4 at most. Default, also for a negative number: 4,096.
 	Opens int
 }
 

@@ -19,13 +19,15 @@ import (
 // not be changed. Until the object has synced, Get waits for as long as ctx allows.
 // Meanwhile attempts that fail follow each other after 1.1 to 1.6 s, or after the
 // server's Retry-After. An attempt without an answer is given up after 5 s, and after 10,
-// 20, 40 and 60 s the next times. After the sync Get returns the last known state, however long
+// 20, 40 and 60 s the next times. It is four round trips if the server is farther away, and 30 s
+// before the server's first answer. After the sync Get returns the last known state, however long
 // ago the server sent it, unless WatchOptions.MaxStaleness is set.
 //
 // While a few Gets wait, the store also reads an object with a GET if the answer takes longer
 // than 3 ms: on a busy etcd, a list or watch waits up to 0.1 s for etcd's next progress
-// notification, and a GET does not. If requests hang, such GETs follow each other after 3 to
-// 5 s, at most 4 at once. They need the right to get the object, and a client from
+// notification, and a GET does not. If the server is 0.3 s away or more, such a GET is sent only
+// if requests hang. Then they follow each other after 3 to 5 s, or four round trips, at most 4 at
+// once. They need the right to get the object, and a client from
 // manager.ClientFor or without a rate limit. Without that right one GET an hour is refused in
 // each namespace, and Gets wait for the list or watch. What a GET has brought is the last known
 // state from then on, also if the stream is then refused.
@@ -37,7 +39,7 @@ import (
 //   - no reflector reaches the server within 1.5 s, or a Retry-After of the server lasts for
 //     longer than that,
 //   - the read has no answer for 1.5 s, and for much longer than usual, or
-//   - the server has refused reads for longer than WatchOptions.RefusalGrace.
+//   - the server has refused reads for longer than WatchOptions.RefusalGrace, and five round trips.
 //
 // All owners then have that state until the next one is added. A Get whose ctx ends first
 // returns the previous state, too, but other Gets go on waiting.

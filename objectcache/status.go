@@ -144,7 +144,8 @@ type Status struct {
 	Waiting error
 	// AskedAt is when the server was asked for the state, if it has not answered yet; else
 	// zero. An attempt without an answer fails after a minute (15 s in a [TTLStore]). While
-	// a Get waits it fails after 5 s, and the next ones after twice as long each.
+	// a Get waits it fails after 5 s, and the next ones after twice as long each: see
+	// [WatchStore.Get].
 	AskedAt time.Time
 	// Failures counts the attempts that failed since the last completed read; for [StreamPolled], since there was
 	// a stream.

@@ -119,7 +119,8 @@ type WatchOptions struct {
 	// RefusalGrace is how long a Get waits while the server answers every
 	// attempt with 401, 403 or another refusal. The Node authorizer needs a
 	// moment to see a pod that was just bound. A watch that is refused while lists or GETs work
-	// does not count. Default: 1 s. A negative value waits for as long as the context allows.
+	// does not count. It is five round trips if the server is farther away: another verb may work.
+	// Default: 1 s. A negative value waits for as long as the context allows.
 	RefusalGrace time.Duration
 	// OutageGrace is how long Gets of objects that were never read wait while it is known that the server, or
 	// all objects of the resource, cannot be read: refused connections, 429 without Retry-After, or 5xx for

@@ -47,7 +47,8 @@ type Status struct {
 	// for the resource, but not less than 0.25 s and not more than 5 s, or than four times RoundTrip. It is also set
 	// while the store has taken longer than a second for the answer.
 	Hung bool
-	// RoundTrip is the least time in which the server has answered in the last minutes, 0 before its first answer.
+	// RoundTrip is the least time until an answer of the server in the last minutes in which it answered, 8 s at most,
+	// and 0 before its first answer.
 	RoundTrip time.Duration
 	// ReadFor is the highest number that was given to [Reflector.ReadFor] before the
 	// last consistent read began.

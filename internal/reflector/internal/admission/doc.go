@@ -22,7 +22,8 @@
 //     several of its members that synced before fail and none succeeds in between.
 //     So do 429s, also of members that have never synced.
 //   - Failures to reach the server confirm an outage of the server in the same way.
-//     Before the server's first answer, members that have never synced count too.
+//     Before the server's first answer, members that have never synced count too, three
+//     are enough, and those that fail together count once: one dial may fail for many.
 //   - A 401 is an outage of the resource at once. If another resource gets a 401, too,
 //     with no success since, or if there is no other, it is one of the server.
 //   - Two failures in a row of the only member, to reach the server or to get an answer
@@ -45,11 +46,18 @@
 //     second, 16 at a time) makes its attempt within 0.3 s, also in an outage
 //     or after a 429. Its failure delays no other. After 128 such attempts one of any
 //     member must succeed before more begin.
-//   - The window of a resource is 4 attempts at first. It grows by one with each
-//     success, up to the controller's limit, and shrinks to 1 after a 429. Above 32
-//     it grows only while the latency is less than 1.5 times its minimum, and shrinks
-//     while it is more than twice that. An attempt leaves the window after four times
-//     the usual latency (at least 0.25 s, at most 5 s; 0.5 s while it is not known).
+//   - The window of a resource is 16 attempts at first. Up to 400 attempts a second
+//     it grows fourfold in a round trip, then it doubles, up to the controller's limit.
+//     It shrinks to 1 after a 429. Above 32 it grows only while the latency is less than
+//     1.5 times its minimum, and shrinks while it is more than twice that. Above half of
+//     the size at which it shrank it grows by one in a round trip, or in a second.
+//   - The latency is the time from the request until the first part of the answer. An
+//     attempt leaves the window after four times the usual latency, 0.25 s at least, but
+//     not while parts of its answer arrive. The upper bound is 5 s, or four round trips,
+//     or twice the usual latency.
+//   - The round trip is the least time until an answer or a refusal in the last minutes,
+//     8 s at most. Before the first one, an attempt leaves the window after 5 s, and says
+//     nothing of the server for 30 s.
 //   - If other resources hold all places, a resource has up to 8 more.
 //   - Half of the attempts are for members that a caller waits for, a quarter each
 //     for members that synced before and for members that have never synced.
