@@ -19,9 +19,10 @@ import (
 // not be changed. Until the object has synced, Get waits for as long as ctx allows.
 // Meanwhile attempts that fail follow each other after 1.1 to 1.6 s, or after the
 // server's Retry-After. An attempt without an answer is given up after 5 s, and after 10,
-// 20, 40 and 60 s the next times. It is four round trips if the server is farther away, and 30 s
-// before the server's first answer. After the sync Get returns the last known state, however long
-// ago the server sent it, unless WatchOptions.MaxStaleness is set.
+// 20, 40 and 60 s the next times. The first time is four round trips, or twice the usual time of
+// an answer, if that is longer, and 30 s before the server's first answer. After the sync Get
+// returns the last known state, however long ago the server sent it, unless
+// WatchOptions.MaxStaleness is set.
 //
 // While a few Gets wait, the store also reads an object with a GET if the answer takes longer
 // than 3 ms: on a busy etcd, a list or watch waits up to 0.1 s for etcd's next progress

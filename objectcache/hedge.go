@@ -49,7 +49,7 @@ func (s *WatchStore[T]) hedgeFor(g *waiter[T], w *objectWatch[T], f *engine.Fact
 		Known:    f.Synced && !w.isHedgedLocked(),
 		Getting:  w.getting,
 		Barred:   attempts.Away || !attempts.RefusedSince.IsZero() || time.Now().Before(attempts.RetryAfter),
-		Answered: !attempts.AnsweredAt.IsZero(),
+		Answered: !attempts.AnsweredAt.IsZero() || attempts.Arriving,
 		Failed:   attempts.Failures > 0,
 		Hung:     attempts.Hung, RoundTrip: attempts.RoundTrip,
 	}, s.now())

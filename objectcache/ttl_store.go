@@ -65,8 +65,8 @@ func (s *TTLStore[T]) DeleteReference(namespace, name string, referencedFrom typ
 // comes from memory, without a lock and without allocating, if it was read within its
 // TTL, and after the newest owner was added. Otherwise Get waits for a read, for as long
 // as ctx allows. A read without an answer is given up after 5 s, and after 10 and 15 s the next
-// times, if Get waits, else after 15 s. Each of these is four round trips if the server is farther
-// away, and 30 s before the server's first answer.
+// times, if Get waits, else after 15 s. Where the server is far away they are longer: see
+// [WatchStore.Get].
 //
 // An object that cannot be read again, for another reason than that it is absent, is
 // served for as long as that lasts, however old it is, unless TTLOptions.MaxStaleness is

@@ -119,7 +119,8 @@ type WatchOptions struct {
 	// RefusalGrace is how long a Get waits while the server answers every
 	// attempt with 401, 403 or another refusal. The Node authorizer needs a
 	// moment to see a pod that was just bound. A watch that is refused while lists or GETs work
-	// does not count. It is five round trips if the server is farther away: another verb may work.
+	// does not count. The time begins with the first refusal. It is five round trips if that is
+	// longer, as for a server more than 0.2 s away: another verb may work.
 	// Default: 1 s. A negative value waits for as long as the context allows.
 	RefusalGrace time.Duration
 	// OutageGrace is how long Gets of objects that were never read wait while it is known that the server, or
@@ -153,13 +154,14 @@ type WatchOptions struct {
 	// for a negative value: never.
 	AcquireOnGet time.Duration
 	// FirstReadMaxAge lets the first state of an object be older than the first reference to it, or than the Get of
-	// an idle object: it is not older than the newest consistent read of the resource that the Gate knows, if that
-	// began at most so long before. The server answers such a read from memory. A consistent one takes up to 100 ms
-	// while other clients write, and a caller that gets one object after the other waits for one each time.
+	// an idle object. The Gate remembers the newest consistent list or watch of each resource. If that began at most
+	// FirstReadMaxAge ago, a first read asks for a state that is not older than it, which the server answers from
+	// memory. A consistent read takes up to 100 ms while other clients write, and a caller that gets one object after
+	// the other waits for one each time. GETs are always consistent, and the Gate does not remember them.
 	// Demands of a Get ([GetOptions]) and reads for new owners of an immutable object are as without the option. No
-	// state is older than one that the store has had of the object. An immutable object is read once more after one to
-	// two FirstReadMaxAges. Where WatchLists do not work, first reads are consistent. A shorter IdleTimeout counts
-	// instead. Default, also for a negative value: the state is not older than the reference.
+	// state is older than one that a Get has returned. An immutable object, which has no stream that would bring a
+	// newer state, is read once more after one to two FirstReadMaxAges. Where WatchLists do not work, first reads are
+	// consistent. Default, also for a negative value: the state is not older than the reference.
 	FirstReadMaxAge time.Duration
 	// Gate bounds how many streams are being opened at a time. Stores that reach
 	// one server as one user should share one. Default: a Gate of its own.

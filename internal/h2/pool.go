@@ -82,7 +82,7 @@ type pool struct {
 	overdue  time.Time     // when a dial last took long
 	overdues int           // dials that have taken long since one has succeeded
 	closings int           // calls of closeIdle
-	trip     time.Duration // see observeTripLocked; 0 while it is not known
+	trip     time.Duration // to the server and back: half of the last dial, or the least answer since then
 }
 
 // waitingOpening is an opening that waits.

@@ -151,7 +151,7 @@ func (m *pooledConn) gone(c connection) {
 		return
 	}
 	p.removeLocked(m)
-	if m.used {
+	if m.used && m.settled { // else it has refused this client
 		p.dialLocked()
 	} else {
 		p.failLocked(unused(c))

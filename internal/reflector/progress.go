@@ -36,6 +36,8 @@ type attempt struct {
 	parked   bool   // no goroutine belongs to the stream
 	readFor  uint64 // what the request covers
 	silence  course.Silence
+	sent     bool          // the request was sent: see ask
+	part     moment.Moment // when a part of the answer to it arrived last, 0 for none
 }
 
 // slowStore is how long the store may take with an answer. After that the attempt counts as one
@@ -52,6 +54,7 @@ func (p *progress) ask(restores uint64, reads *consistentReads, shared consisten
 	now := reads.now()
 	a := &p.current
 	a.Since, a.Answered, a.Consistent, a.includes, a.readFor = moment.Now(), 0, false, 0, p.readFor
+	a.sent, a.part = false, 0
 	switch mustBeConsistent := p.seen.Ask(restores); {
 	case p.consistent || mustBeConsistent:
 	case p.includes > p.needed:
@@ -73,12 +76,39 @@ func laterVersion(a, b string) string {
 	return a
 }
 
-// unansweredSince returns when the request for the state was sent, if it has no answer yet,
+// requestSent records that a request was sent. It reports whether it is the one that ask has begun.
+func (p *progress) requestSent() (first bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first, p.current.sent = !p.current.sent, true
+	return first
+}
+
+// partArrived records that a part of an answer has arrived. It reports whether that is the answer to the request for
+// the state, and whether it is the first part.
+func (p *progress) partArrived() (first, is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.current.Answered != 0 {
+		return false, false
+	}
+	first, p.current.part = p.current.part == 0, moment.Now()
+	return first, true
+}
+
+// lastPart returns when a part of the answer to the request for the state arrived last, zero for never.
+func (p *progress) lastPart() moment.Moment {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current.part
+}
+
+// unansweredSince returns when the request for the state was sent, if no part of the answer has come yet,
 // else zero. The header of a stream is an answer.
 func (p *progress) unansweredSince() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.current.Answered != 0 || p.current.Streaming || p.current.Dropped {
+	if p.current.Answered != 0 || p.current.part != 0 || p.current.Streaming || p.current.Dropped {
 		return time.Time{}
 	}
 	return p.current.Since.Time()
@@ -343,6 +373,7 @@ func (p *progress) status() Status {
 	case p.current.Dropped:
 	case !p.current.Stored:
 		status.AskedAt, status.AnsweredAt = p.current.Since.Time(), p.current.Answered.Time()
+		status.Arriving = p.current.part != 0
 		status.Hung = p.current.Answered != 0 && p.current.Answered.Since() >= slowStore
 	default:
 		status.Streaming, status.Parked = p.current.Streaming, p.current.parked

@@ -301,8 +301,8 @@ func (r *Reflector) Expedite() {
 // an answer or there is none.
 func (r *Reflector) giveUpAt() time.Time {
 	since := r.progress.unansweredSince()
-	if since.IsZero() || r.session != nil && r.session.life.parts() > 0 {
-		return time.Time{}
+	if since.IsZero() {
+		return since
 	}
 	return since.Add(r.verbs.patience(r.member.Patience()))
 }

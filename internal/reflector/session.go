@@ -107,7 +107,21 @@ func (s *session) end(cause error) {
 
 // context returns the context that ends with the session, for a request.
 func (s *session) context() context.Context {
-	return s.life.context(s.r.ctx, &s.r.gate.counters, &s.r.member)
+	return s.life.context(s.r.ctx, &s.r.gate.counters, s.requestSent, s.partArrived)
+}
+
+// requestSent is called when a request was sent, or could not be: then it is sent again.
+func (s *session) requestSent(err error) {
+	if err == nil && s.r.progress.requestSent() {
+		s.r.member.Sent()
+	}
+}
+
+// partArrived is called when a part of an answer has arrived.
+func (s *session) partArrived() {
+	if first, is := s.r.progress.partArrived(); is {
+		s.r.member.Arriving(first)
+	}
 }
 
 // isOver reports whether the session was ended from this side.
@@ -289,66 +303,66 @@ func (s *session) apply(event watch.Event, arrived moment.Moment) error {
 // after calls f when the time has passed, unless stop is called before. The session
 // waits for f.
 func (s *session) after(timeout time.Duration, f func(*session)) (stop func()) {
-	return s.startTimer(timeout, f, func(*session) bool { return false })
+	return s.startTimer(timeout, f, func(*session) time.Duration { return 0 })
 }
 
-// afterSilence is after, for a time in which no part of an answer arrives.
+// afterSilence is after, for a time in which no part of the answer to the request for the state arrives.
 func (s *session) afterSilence(timeout time.Duration, f func(*session)) (stop func()) {
-	seen := s.life.parts()
-	return s.startTimer(timeout, f, func(s *session) bool {
-		before := seen
-		seen = s.life.parts()
-		return seen != before
+	return s.startTimer(timeout, f, func(s *session) time.Duration {
+		last := s.r.progress.lastPart()
+		if last == 0 {
+			return 0
+		}
+		return timeout - last.Since()
 	})
 }
 
-// startTimer calls f when the time has passed, unless again says that it begins again.
+// startTimer calls f when the time has passed, and none is left.
 //
 // The runtime may keep a stopped timer, and all that its function refers to, for a
 // long time. So stop makes the function refer to nothing: an object without
 // references must not stay in memory.
-func (s *session) startTimer(timeout time.Duration, f func(*session), again func(*session) bool) (stop func()) {
+func (s *session) startTimer(timeout time.Duration, f func(*session), left func(*session) time.Duration) (stop func()) {
 	if !s.life.beginCall() {
 		return func() {} // the session is over
 	}
 	var mu sync.Mutex
-	current := s
-	take := func() (taken *session) {
-		mu.Lock()
-		defer mu.Unlock()
-		taken, current = current, nil
-		return taken
-	}
 	var timer *time.Timer
+	current := s
 	mu.Lock()
 	defer mu.Unlock()
 	timer = time.AfterFunc(timeout, func() {
 		mu.Lock()
-		if current != nil && again(current) {
-			timer.Reset(timeout)
-			mu.Unlock()
-			return
+		session := current
+		if session != nil {
+			if rest := left(session); rest > 0 {
+				timer.Reset(rest)
+				session = nil
+			} else {
+				current = nil
+			}
 		}
 		mu.Unlock()
-		if session := take(); session != nil {
+		if session != nil {
 			defer session.life.endCall()
 			f(session)
 		}
 	})
 	return func() {
 		timer.Stop()
-		if session := take(); session != nil {
-			session.life.endCall()
+		mu.Lock()
+		defer mu.Unlock()
+		if current != nil {
+			current.life.endCall()
+			current = nil
 		}
 	}
 }
 
-// limitInitialEvents ends the session if the initial events do not end in time.
-func (s *session) limitInitialEvents() (stop func()) {
-	return s.afterSilence(initialEventsTimeout, func(s *session) {
-		s.r.verbs.initialEventsNotEnded()
-		s.end(failure.ErrNoBookmark)
-	})
+// initialEventsNotEnded ends the session: the initial events do not end in time.
+func initialEventsNotEnded(s *session) {
+	s.r.verbs.initialEventsNotEnded()
+	s.end(failure.ErrNoBookmark)
 }
 
 // streamError returns the error of a stream. io.EOF is its regular end; a request

@@ -6,7 +6,6 @@ import (
 	"context"
 	"net/http/httptrace"
 	"sync"
-	"sync/atomic"
 
 	"github.com/refwatch/refwatch/internal/h2"
 	"github.com/refwatch/refwatch/internal/redact"
@@ -30,14 +29,6 @@ type life struct {
 type requests struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	sent   atomic.Bool   // the first one
-	parts  atomic.Uint32 // of their answers that have arrived
-}
-
-// attemptObserver is an [admission.Member].
-type attemptObserver interface {
-	Sent()
-	Arriving(first bool)
 }
 
 // end ends the session, unless it has ended, and its requests. It reports whether a
@@ -66,37 +57,23 @@ func (l *life) cause() error {
 }
 
 // context returns the context of the session's requests, which ask for a stream that can
-// be parked. A parked session has none until it sends a request again. member is told when the first
-// request was sent, and when a part of an answer arrives.
-func (l *life) context(parent context.Context, counters *h2.Counters, member attemptObserver) context.Context {
+// be parked. A parked session has none until it sends a request again. sent is called when a request was sent,
+// and arrived when a part of an answer has arrived.
+func (l *life) context(parent context.Context, counters *h2.Counters, sent func(error), arrived func()) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.requests == nil {
 		ctx := h2.WithCounters(redact.Context(parent), counters)
+		ctx = httptrace.WithClientTrace(listwatch.WithArrivals(ctx, arrived), &httptrace.ClientTrace{
+			WroteRequest: func(info httptrace.WroteRequestInfo) { sent(info.Err) },
+		})
 		ctx, cancel := context.WithCancelCause(h2.WithParking(ctx))
-		r := &requests{cancel: cancel}
-		ctx = listwatch.WithArrivals(ctx, func() { member.Arriving(r.parts.Add(1) == 1) })
-		r.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
-			if r.sent.CompareAndSwap(false, true) {
-				member.Sent()
-			}
-		}})
-		l.requests = r
+		l.requests = &requests{ctx, cancel}
 		if l.ended != nil {
 			cancel(l.ended)
 		}
 	}
 	return l.requests.ctx
-}
-
-// parts returns how many parts of answers have arrived.
-func (l *life) parts() uint32 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.requests == nil {
-		return 0
-	}
-	return l.requests.parts.Load()
 }
 
 // park makes the workers handle the stream, also if the session has ended.

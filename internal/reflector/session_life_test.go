@@ -15,7 +15,7 @@ func TestContextOfAnEndedSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &life{parked: parked}
 			l.end(errEnded)
-			ctx := l.context(t.Context(), nil, nil)
+			ctx := l.context(t.Context(), nil, nil, nil)
 			if got := context.Cause(ctx); !errors.Is(got, errEnded) {
 				t.Errorf("cause of the end of the context: got %v, want %v", got, errEnded)
 			}

@@ -40,12 +40,14 @@ type Status struct {
 	AskedAt time.Time
 	// AnsweredAt is when the source answered that request, until the state is stored; else zero.
 	AnsweredAt time.Time
+	// Arriving is set once a part of that answer has arrived, until the state is stored.
+	Arriving bool
 	// GiveUpAt is when a call of [Reflector.Expedite] ends the attempt under way. It is zero
 	// if no attempt is under way, or if the server has begun to answer.
 	GiveUpAt time.Time
 	// Hung is set while the answer to the attempt under way is late: after four times the usual
-	// for the resource, but not less than 0.25 s and not more than 5 s, or than four times RoundTrip. It is also set
-	// while the store has taken longer than a second for the answer.
+	// for the resource, but not less than 0.25 s, and not more than the longest of 5 s, four RoundTrips and twice the
+	// usual. It is also set while the store has taken longer than a second for the answer.
 	Hung bool
 	// RoundTrip is the least time until an answer of the server in the last minutes in which it answered, 8 s at most,
 	// and 0 before its first answer.

@@ -159,11 +159,15 @@ func (s *session) open(options *metav1.ListOptions) error {
 // readInitialEvents reads the stream up to the bookmark that ends its initial events.
 func (s *session) readInitialEvents() (items []any, version string, err error) {
 	defer redact.Panic(&err)
-	stopTimer := s.limitInitialEvents()
-	defer stopTimer()
+	stopTimer := s.afterSilence(initialEventsTimeout, initialEventsNotEnded)
+	defer func() { stopTimer() }()
 	state := initialState{}
-	for complete := false; !complete; {
+	for complete, first := false, true; !complete; first = false {
 		event, err := s.stream.Next()
+		if first { // a change of the object is no sign of the bookmark
+			stopTimer()
+			stopTimer = s.after(initialEventsTimeout, initialEventsNotEnded)
+		}
 		if err != nil {
 			return nil, "", streamError(err)
 		}

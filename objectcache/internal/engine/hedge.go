@@ -79,7 +79,7 @@ type HedgeWait struct {
 	Known     bool // a stream has brought the state
 	Getting   bool // the opening is a GET
 	Barred    bool // the server is away, has refused the object, or has asked for a pause
-	Answered  bool // the opening was answered, and the function of WithTransform is called
+	Answered  bool // a part of the answer to the opening has arrived
 	Failed    bool // the last opening has failed
 	Hung      bool // the opening has no answer
 	RoundTrip time.Duration
@@ -93,7 +93,7 @@ func (s *Hedges[W]) Ask(watch W, h *Hedge, g HedgeWait, now time.Duration) (agai
 	case g.Barred, h.refused, g.Known:
 		return -1
 	case g.Answered:
-		return hedgeCheck // a GET would wait for the function, too
+		return hedgeCheck // a GET would take as long, and would wait for the function of WithTransform
 	}
 	if g.Hung {
 		s.hung = now

@@ -140,8 +140,9 @@ func (m *Member) Arriving(first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := moment.Now()
-	c.server.attemptArrives(&m.member, first, now)
-	c.admitLocked(now)
+	if c.server.attemptArrives(&m.member, first, now); first {
+		c.admitLocked(now)
+	}
 }
 
 // Contact reports that another request of the program was answered after so long.

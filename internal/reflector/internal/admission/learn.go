@@ -69,13 +69,14 @@ func (s *server) attemptAnswered(m *member, now moment.Moment) {
 	s.serve(m, wasArriving, now)
 }
 
-// attemptSent learns that the request of an attempt was sent: the attempt begins again.
+// attemptSent learns that the request of an attempt was sent: the attempt begins again. It may be the next one of the
+// attempt.
 func (s *server) attemptSent(m *member, now moment.Moment) {
-	if m.state != opening && m.state != hung {
+	if m.state < opening || m.state > hung {
 		return
 	}
-	m.began = now
-	if m.state == opening {
+	if m.began = now; m.state != hung {
+		m.state = opening
 		s.schedule.set(m, now.Add(s.hungAfter(m)))
 	}
 }

@@ -12,7 +12,7 @@ const (
 	// those that a caller waits for.
 	failingRate, expeditedRate = 20, 160
 	// maxFailingAttempts is how many attempts of failing members are under way and count at most. Fewer are too few
-	// where answers take seconds: such an attempt counts for maxHungAfter. More overload a server that is slow because
+	// where answers take seconds: such an attempt counts for 5 s. More overload a server that is slow because
 	// it is loaded.
 	maxFailingAttempts = 20
 )

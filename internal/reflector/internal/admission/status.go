@@ -89,8 +89,9 @@ type Waiting struct {
 	RoundTrip time.Duration
 }
 
-// Patience returns how long an attempt may have no answer until it is likely to be lost: 5 s, or four times the least
-// latency if that is longer, and 30 s before the server's first answer.
+// Patience returns how long an attempt may have no answer until it is likely to be lost: the longest of 5 s, four round
+// trips, and twice the usual latency of the resource, which counts up to 8 s. It is 30 s before the server's first
+// answer.
 func (m *Member) Patience() time.Duration {
 	m.controller.mu.Lock()
 	defer m.controller.mu.Unlock()

@@ -15,8 +15,8 @@ const (
 	// wideWindow is the size from which the latency counts. A server nearby is busy with so many attempts. Where
 	// answers take long whatever the load is, as over a long way, more attempts must be under way.
 	wideWindow = 32
-	// fastRate is up to how many attempts a second a window grows fourfold in a round trip. Above it doubles. So a
-	// server far away gets as many as one nearby soon.
+	// fastRate is up to how many attempts a second a window grows fourfold in a round trip. Above that rate it
+	// doubles. So a server far away soon gets as many as one nearby.
 	fastRate = 400
 	// lowRise and highRise are what share of its minimum the latency may be for the window to grow, and must be for it
 	// to narrow.
