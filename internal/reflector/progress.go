@@ -34,10 +34,10 @@ type attempt struct {
 	course.Session
 	includes uint64 // when the newest consistent read began that the answer includes, 0 if it includes none
 	parked   bool   // no goroutine belongs to the stream
+	sent     bool   // the request was sent: see ask
 	readFor  uint64 // what the request covers
 	silence  course.Silence
-	sent     bool          // the request was sent: see ask
-	part     moment.Moment // when a part of the answer to it arrived last, 0 for none
+	part     moment.Moment // when a part of the answer to the request arrived last, 0 for none
 }
 
 // slowStore is how long the store may take with an answer. After that the attempt counts as one
