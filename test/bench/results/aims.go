@@ -55,8 +55,8 @@ var aims = []aim{
 	{"register and sync 41, seconds", "1.4 s away, 100 B", "far-1400ms-seconds-41", []limit{{1.5, informer}}, ""},
 	{"register and sync 41, seconds", "4 s away, 100 B", "far-4s-seconds-41", []limit{{1.5, informer}}, ""},
 	{"register and sync 1,000, seconds", "0.5 s away, 100 B", "far-500ms-seconds-1000", []limit{{1.5, informer}},
-		"A request that waits for a new connection takes three round trips. The Gate takes\n" +
-			"  that for a queue at the server, and opens fewer at a time."},
+		"A connection takes two round trips, and the Gate opens more streams with each answer:\n" +
+			"  eleven round trips in all, where informers open all at once."},
 	{"Gets that failed meanwhile", quiet, "failed-gets-5000", []limit{{0, ""}}, ""},
 	{"register and first Get, p50, ms", quiet, "first-get-p50-ms", []limit{{0.15, kubelet}, {1.6, floor}},
 		"Nearly all of it is the server's: the floor takes as long. The server's time depends\n  on the machine. kubelet polls at fixed times."},
