@@ -116,7 +116,7 @@ func (s *server) serve(m *member, knowsLatency bool, now moment.Moment) {
 	r.throttles, r.throttledUntil = 0, 0
 	wasSlow := s.outage.wasSlow(m) || r.outage.wasSlow(m)
 	if wasSlow { // the way to the server has become longer
-		r.rise, s.way = rise{}, way{}
+		r.rise = rise{}
 	}
 	if wasSlow || !knowsLatency {
 		s.learnLatency(m, now)

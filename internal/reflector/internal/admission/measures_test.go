@@ -66,6 +66,16 @@ var measures = []measure{
 		}
 		return r.untilSynced(r.join(2000, "secrets", healthy()), 10*time.Minute)
 	}},
+	{"moved, soon", "seconds until 2,000 have synced, when the way has just become 1.4 s long", 12, func(r *rig) float64 {
+		takes := 10 * time.Millisecond
+		r.takes(func(int) time.Duration { return takes })
+		all := r.join(100, "secrets", healthy())
+		advance(time.Minute)
+		takes = 1400 * time.Millisecond
+		r.cutStreams(all)
+		r.untilSynced(all, time.Minute)
+		return r.untilSynced(r.join(2000, "secrets", healthy()), 10*time.Minute)
+	}},
 	{"overload", "429s, of a server that answers 20 of 5,000 at a time", 900, func(r *rig) float64 {
 		refused := 0
 		r.override = func(int) (behavior, bool) {
