@@ -69,13 +69,12 @@ func (s *server) attemptAnswered(m *member, now moment.Moment) {
 	s.serve(m, wasArriving, now)
 }
 
-// attemptSent learns that the request of an attempt was sent: the attempt begins again. It may be the next one of the
-// attempt.
+// attemptSent learns that the request of an attempt was sent. It may be the next one of the attempt.
 func (s *server) attemptSent(m *member, now moment.Moment) {
 	if m.state < opening || m.state > hung {
 		return
 	}
-	if m.began = now; m.state != hung {
+	if m.sent = now; m.state == arriving {
 		m.state = opening
 		s.schedule.set(m, now.Add(s.hungAfter(m)))
 	}
@@ -100,8 +99,8 @@ func (s *server) attemptArrives(m *member, first bool, now moment.Moment) {
 // learnLatency learns how long the server takes for an answer.
 func (s *server) learnLatency(m *member, now moment.Moment) {
 	r := m.resource
-	first, took := r.latency == 0, now.Sub(m.began)
-	r.latency.observe(took)
+	first, took := r.latency == 0, now.Sub(m.sent) // the wait for a connection is no sign of load
+	r.latency.observe(now.Sub(m.began))
 	r.rise.observe(took, now)
 	s.way.observe(took, now)
 	if first {
@@ -116,7 +115,7 @@ func (s *server) serve(m *member, knowsLatency bool, now moment.Moment) {
 	r.throttles, r.throttledUntil = 0, 0
 	wasSlow := s.outage.wasSlow(m) || r.outage.wasSlow(m)
 	if wasSlow { // the way to the server has become longer
-		r.rise = rise{}
+		r.rise, s.way = rise{}, way{}
 	}
 	if wasSlow || !knowsLatency {
 		s.learnLatency(m, now)
@@ -181,7 +180,7 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 	}
 	switch outcome.Kind {
 	case Refused, Answered, Unauthorized:
-		s.way.observe(took, now)
+		s.way.observe(now.Sub(m.sent), now)
 	}
 	if outcome.Kind == Refused && wasHung {
 		s.refusedLate(m, now)

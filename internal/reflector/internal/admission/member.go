@@ -26,6 +26,10 @@ const stableStream = 10 * time.Second
 // streams every few seconds costs few requests, and they are soon back once it stops.
 const cutStream = 2 * time.Second
 
+// mostRepeats is up to how many short streams, and members that followed each other, are counted. A pause is longest
+// long before.
+const mostRepeats = 64
+
 // state is the state of a member. docs/design/0004-admission.md has the diagram.
 type state uint8
 
@@ -66,18 +70,19 @@ type member struct {
 	reserved        bool   // is in the reserve of its resource
 	reservedAttempt bool   // its last attempt began from there
 	retried         bool   // its pause was ended early since it last synced
+	shortStreams    uint8  // streams in a row that lived for less than stableStream, up to mostRepeats
+	restarts        uint8  // see Past
 	failures        uint32 // failed attempts in a row
-	shortStreams    uint32 // streams in a row that lived for less than stableStream
-	restarts        uint32 // see Past
+	index           uint32 // in the schedule, from 1 on; 0 if it is not there
 
 	proceed func()        // called, with the lock held, when the member is admitted or leaves
 	queue   *list.List    // the queue it is in, nil if none
 	element *list.Element // its place there
 
-	index int           // in the schedule, from 1 on; 0 if it is not there
-	due   moment.Moment // when it leaves the schedule; since when it is queued
+	due moment.Moment // when it leaves the schedule; since when it is queued
 
 	began      moment.Moment // when the last attempt began
+	sent       moment.Moment // when its request was sent, as far as is known
 	ended      moment.Moment // when the last attempt, or the stream after it, ended
 	pause      time.Duration
 	retryAfter moment.Moment // the server asked for no request before
@@ -104,10 +109,10 @@ func (m *member) setPause(pause, retryAfter time.Duration, now moment.Moment) {
 
 // streamEnded begins the pause after a stream that lived for so long.
 func (m *member) streamEnded(lived time.Duration, outcome Outcome, now moment.Moment) {
-	if m.shortStreams++; lived >= stableStream {
+	if m.shortStreams = min(m.shortStreams+1, mostRepeats); lived >= stableStream {
 		m.shortStreams = 1
 	}
-	pause := memberBackoff.pause(m.shortStreams)
+	pause := memberBackoff.pause(uint32(m.shortStreams))
 	if lived >= cutStream {
 		pause = min(pause, lived/2)
 	}

@@ -20,7 +20,7 @@ const (
 // of a member which was well, and there for long.
 type Past struct {
 	left       moment.Moment
-	restarts   uint32 // members in a row that left shortly after their success, or without one
+	restarts   uint8 // members in a row that left shortly after their success, or without one, up to mostRepeats
 	failures   uint32
 	ended      moment.Moment
 	pause      time.Duration
@@ -37,12 +37,12 @@ func (m *Member) Past() (p Past) {
 	}
 	switch waits := m.state == paused || m.state == queued; {
 	case m.failures > 0:
-		p.restarts, p.failures, p.ended, p.pause = m.restarts+1, m.failures, m.ended, m.pause
+		p.restarts, p.failures, p.ended, p.pause = min(m.restarts+1, mostRepeats), m.failures, m.ended, m.pause
 	case waits && m.began.IsZero(): // the pause of the one before goes on
 		p.restarts, p.ended, p.pause = m.restarts, m.ended, m.pause
 	case m.state >= opening && m.state <= answered, now.Sub(m.ended) < stableStream:
-		if p.restarts, p.ended = m.restarts+1, now; p.restarts > freeRestarts {
-			p.pause = min(memberBackoff.pause(p.restarts-freeRestarts), longestRestart)
+		if p.restarts, p.ended = min(m.restarts+1, mostRepeats), now; p.restarts > freeRestarts {
+			p.pause = min(memberBackoff.pause(uint32(p.restarts-freeRestarts)), longestRestart)
 		}
 	}
 	if p != (Past{}) {

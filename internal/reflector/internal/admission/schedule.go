@@ -18,12 +18,12 @@ func (s schedule) Len() int           { return len(s) }
 func (s schedule) Less(i, j int) bool { return s[i].due.Before(s[j].due) }
 func (s schedule) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
-	s[i].index, s[j].index = i+1, j+1
+	s[i].index, s[j].index = uint32(i+1), uint32(j+1)
 }
 
 func (s *schedule) Push(m any) {
 	*s = append(*s, m.(*member))
-	m.(*member).index = len(*s)
+	m.(*member).index = uint32(len(*s))
 }
 
 func (s *schedule) Pop() any {
@@ -39,7 +39,7 @@ func (s *schedule) Pop() any {
 func (s *schedule) set(m *member, due moment.Moment) {
 	m.due = due
 	if m.index > 0 {
-		heap.Fix(s, m.index-1)
+		heap.Fix(s, int(m.index)-1)
 		return
 	}
 	heap.Push(s, m)
@@ -48,6 +48,6 @@ func (s *schedule) set(m *member, due moment.Moment) {
 // remove removes m, if it is there.
 func (s *schedule) remove(m *member) {
 	if m.index > 0 {
-		heap.Remove(s, m.index-1)
+		heap.Remove(s, int(m.index)-1)
 	}
 }

@@ -193,7 +193,7 @@ func (s *server) begin(m *member, now moment.Moment) {
 		r.dequeue(m)
 	}
 	m.state, m.failingAttempt = opening, m.failing
-	m.began, m.attempted, m.expedited = now, true, false
+	m.began, m.sent, m.attempted, m.expedited = now, now, true, false
 	if m.failing {
 		s.failing++
 	} else {
