@@ -282,9 +282,8 @@ func (r *Reflector) Stop() {
 //
 // Expedite gives up an attempt under way whose request has no answer for 5 s, or for longer if the server is far away,
 // and for twice as long after each attempt that ended so, up to a minute: the answer may be lost. Another attempt
-// follows. Call Expedite again at
-// Status.GiveUpAt. Otherwise it does nothing while an attempt is under way, while the stream is open, and after
-// Pause.
+// follows. Call Expedite again at Status.GiveUpAt. Otherwise it does nothing while an attempt is under way, while the
+// stream is open, and after Pause.
 func (r *Reflector) Expedite() {
 	r.mu.Lock()
 	busy := r.session != nil

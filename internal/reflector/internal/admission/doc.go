@@ -50,7 +50,8 @@
 //     it grows fourfold in a round trip, then it doubles, up to the controller's limit.
 //     It shrinks to 1 after a 429. Above 32 it grows only while the latency is less than
 //     1.5 times its minimum, and shrinks while it is more than twice that. Above half of
-//     the size at which it shrank it grows by one in a round trip, or in a second.
+//     the size at which it shrank it grows by one in each round trip, or in each second
+//     where a round trip takes longer.
 //   - The latency is the time from the request until the first part of the answer. An
 //     attempt leaves the window after four times the usual latency, 0.25 s at least, but
 //     not while parts of its answer arrive. The upper bound is 5 s, or four round trips,

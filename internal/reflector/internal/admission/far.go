@@ -45,7 +45,7 @@ func (w *way) roundTrip() time.Duration {
 func (s *server) patience(r *resource) time.Duration {
 	trip := s.way.roundTrip()
 	if trip == 0 {
-		return FirstAnswer
+		return firstAnswer
 	}
 	return max(hungFactor*trip, lostFactor*min(time.Duration(r.latency), longestWay), farAfter)
 }

@@ -174,9 +174,8 @@ func (s *server) fail(m *member, outcome Outcome, wasHung bool, now moment.Momen
 		s.tellEnd(&m.resource.outage, m, Answered, now)
 		m.resource.outage.clear()
 	}
-	took := now.Sub(m.began)
 	if outcome.Kind == Refused && m.failingAttempt {
-		m.resource.refusalLatency.observe(took)
+		m.resource.refusalLatency.observe(now.Sub(m.began))
 	}
 	switch outcome.Kind {
 	case Refused, Answered, Unauthorized:
@@ -335,7 +334,7 @@ func (s *server) attemptHung(m *member, now moment.Moment) {
 		m.state = hung
 		s.hung++
 	}
-	if due := m.began.Add(FirstAnswer); s.way.roundTrip() == 0 && due.After(now) {
+	if due := m.began.Add(firstAnswer); s.way.roundTrip() == 0 && due.After(now) {
 		s.schedule.set(m, due)
 		s.endProbe(m, now)
 		return

@@ -34,9 +34,10 @@ func newWindow(limit int) window {
 	return window{size: min(firstWindow, float64(limit)), threshold: math.Inf(1)}
 }
 
-// grow widens the window after a success, if at least half of it is used: fast below the threshold, and above it by one
-// a round trip, or a second if that is shorter. A wide window grows only while the latency is near its minimum, as that
-// of TCP Vegas does, and narrows while it is far above it: then attempts queue at the server.
+// grow widens the window after a success, if at least half of it is used. Below the threshold it grows fast. Above it,
+// it grows by one in each round trip, or in each second where a round trip takes longer. A wide window grows only while
+// the latency is near its minimum, as that of TCP Vegas does. It narrows while the latency is far above that: then
+// attempts queue at the server.
 func (w *window) grow(limit, used int, r *rise) {
 	if 2*used < int(w.size) {
 		return
@@ -77,17 +78,17 @@ func (w *window) shrink() {
 }
 
 const (
-	// hungFactor is how many times the usual latency an attempt lasts before it counts as hung. As a multiple of the
-	// least latency it bounds that time from above, because the usual one is long where a few answers take long. It is
-	// enough for a request that waits for a connection: three round trips, with those of TCP and TLS.
+	// hungFactor is how many times the usual latency an attempt lasts before it counts as hung. The usual latency is
+	// long where a few answers take long, so as many round trips bound that time. They are enough for a request that
+	// waits for a connection: it takes three, with those of TCP and TLS.
 	hungFactor = 4
 	// lostFactor is how many times the usual latency an answer takes at least that is likely to be lost.
 	lostFactor = 2
-	// minHungAfter is the least such time, and minFirstHungAfter that of a resource without an answer. farAfter is the
-	// least upper bound.
+	// minHungAfter is the least time after which an attempt is hung, and minFirstHungAfter that of a resource without
+	// an answer. farAfter is the least bound from above.
 	minHungAfter, minFirstHungAfter, farAfter = 250 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second
-	// FirstAnswer is how long the first answer of a server may take. Nothing is known of the way to it until then.
-	FirstAnswer = 30 * time.Second
+	// firstAnswer is how long the first answer of a server may take. Nothing is known of the way to it until then.
+	firstAnswer = 30 * time.Second
 )
 
 // latency is a moving average of the time that a successful attempt takes, 0 while there was none.
