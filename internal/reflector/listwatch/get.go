@@ -14,7 +14,7 @@ import (
 // answers it with the newest state. An answer of more than 4 MiB is cache.ErrMalformed.
 func (r *RESTResource) Get(ctx context.Context, namespace, name string) (runtime.Object, error) {
 	object := r.NewObject()
-	request := r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).Name(name).MaxRetries(0)
+	request := r.readRequest(namespace).Name(name)
 	accept(request, object, object)
 	body, kind, err := read(ctx, request)
 	if err != nil {

@@ -101,9 +101,16 @@ func (s *restSource) shareNames(object runtime.Object) {
 // request returns a list or a watch of one object.
 func (r *RESTResource) request(namespace, name string, options *metav1.ListOptions) *rest.Request {
 	r.selectIn(namespace, name, options)
+	// The same version for every group.
+	return r.readRequest(namespace).SpecificallyVersionedParams(options, scheme.ParameterCodec, corev1.SchemeGroupVersion)
+}
+
+// readRequest returns a request that reads the resource, and is sent once. Its answer shares the connection with others
+// (RFC 9218, "i"). Otherwise a server of Go 1.27 sends a client of Go 1.27 one answer after the other, and the last one
+// of many large ones seems to be lost.
+func (r *RESTResource) readRequest(namespace string) *rest.Request {
 	return r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).
-		// The same for every group.
-		SpecificallyVersionedParams(options, scheme.ParameterCodec, corev1.SchemeGroupVersion).
+		SetHeader("Priority", "i").
 		MaxRetries(0)
 }
 
