@@ -38,6 +38,19 @@ func TestAwayFromTheStart(t *testing.T) {
 	}
 }
 
+// That also holds where failures take long, so that the attempts of all members are always under way together.
+func TestFarAwayFromTheStart(t *testing.T) {
+	for range 20 {
+		inBubble(t, 256, func(r *rig) {
+			r.join(3, "secrets", fails(admission.Unreachable).taking(3*time.Second))
+			advance(11 * time.Second) // three attempts
+			if got := r.Status(); got.Cause == nil {
+				t.Errorf("status: got %+v, want a cause", got)
+			}
+		})
+	}
+}
+
 // Before the server's first answer one request is lost. Others follow it within seconds.
 func TestLostRequestBeforeTheFirstAnswer(t *testing.T) {
 	inBubble(t, 256, func(r *rig) {

@@ -291,7 +291,7 @@ func (s *server) learnFailure(m *member, outcome Outcome, now moment.Moment) {
 	case outcome.Kind == Unreachable && (m.synced || s.isOnly()):
 		s.record(&s.outage, m, outcome, s.outage.threshold(m, s.synced, &s.census, s.isOnly()), now)
 	case outcome.Kind == Unreachable && !s.answered:
-		if m.began.Before(s.outage.lastSeen) {
+		if m.began.Before(s.outage.lastSeen) && m.failures < maxDials {
 			break // one dial may have failed for many
 		}
 		s.record(&s.outage, m, outcome, min(maxDials, s.outage.threshold(m, s.active(), &s.census, s.isOnly())), now)

@@ -16,7 +16,7 @@ import (
 const minFailures, membersPerFailure, maxFailures = 4, 64, 16
 
 // maxDials is how many members, one after the other, must not reach the server to confirm an outage before its first
-// answer. One dial may be that of many members.
+// answer. One dial may be that of many members. The third failure of a member is that of a third dial in any case.
 const maxDials = 3
 
 // ErrNoAnswer means that an answer has not come in time.
