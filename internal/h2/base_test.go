@@ -86,3 +86,20 @@ func TestTransportWithOneServerWithoutHTTP2(t *testing.T) {
 		}
 	})
 }
+
+// No answer to a list keeps a slow connection busy for seconds: its frames are small, unless somebody has configured
+// HTTP/2.
+func TestFramesOfTheBase(t *testing.T) {
+	base := &http.Transport{}
+	New(base)
+	if got := base.HTTP2; got == nil || got.MaxReadFrameSize != 16384 {
+		t.Errorf("got %+v, want frames of 16 KiB at most", got)
+	}
+	configured := &http.HTTP2Config{SendPingTimeout: time.Second}
+	base = &http.Transport{HTTP2: configured}
+	New(base)
+	if base.HTTP2 != configured || configured.MaxReadFrameSize != 0 {
+		t.Errorf("got %+v, want what was configured", base.HTTP2)
+	}
+	New(fails{errTaken}) // contains none
+}

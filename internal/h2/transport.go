@@ -54,8 +54,19 @@ type baseUse struct {
 // and so do all requests to a server that does not speak HTTP/2. All requests go to base if
 // it contains no *http.Transport, or one without HTTP/2 or with Dial, DialTLS or
 // DialTLSContext instead of DialContext.
+//
+// The *http.Transport must be unused: New limits its HTTP/2 frames, unless it has a configuration of HTTP/2.
 func New(base http.RoundTripper) *Transport {
+	limitFrames(base)
 	return &Transport{base: base, pools: map[string]*pool{}, useBase: map[string]baseUse{}}
+}
+
+// limitFrames makes servers send base frames of 16 KiB at most, as they do by default up to Go 1.26. One of 1 MiB, which
+// Go 1.27 allows, keeps a slow connection busy for seconds, and all other answers on it seem to be lost.
+func limitFrames(base http.RoundTripper) {
+	if t := transportOf(base); t != nil && t.HTTP2 == nil {
+		t.HTTP2 = &http.HTTP2Config{MaxReadFrameSize: maxFrame}
+	}
 }
 
 // RoundTrip implements http.RoundTripper.
