@@ -61,8 +61,8 @@ func New(base http.RoundTripper) *Transport {
 	return &Transport{base: base, pools: map[string]*pool{}, useBase: map[string]baseUse{}}
 }
 
-// limitFrames makes servers send base frames of 16 KiB at most, as they do by default up to Go 1.26. One of 1 MiB, which
-// Go 1.27 allows, keeps a slow connection busy for seconds, and all other answers on it seem to be lost.
+// limitFrames makes servers send base frames of 16 KiB at most, as they do by default up to Go 1.26. One of 1 MiB,
+// which Go 1.27 allows, keeps a slow connection busy for seconds, and all other answers on it seem to be lost.
 func limitFrames(base http.RoundTripper) {
 	if t := transportOf(base); t != nil && t.HTTP2 == nil {
 		t.HTTP2 = &http.HTTP2Config{MaxReadFrameSize: maxFrame}

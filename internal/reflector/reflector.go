@@ -220,8 +220,8 @@ func (r *Reflector) finish(s *session, err error) {
 	ended.Once, ended.Earlier = s.once, s.earlier
 	ended.Polled = ended.Stored && s.verb != course.WatchList && r.verbs.polled() != nil
 	end := course.EndOf(ended.Session, failure.From(redact.Bound(err))) // a store, or a check of an answer, may have made it
-	if unanswered, givenUp := end.IsUnanswered(); unanswered {
-		r.verbs.unanswered(s.verb, givenUp)
+	if end.IsUnanswered() {
+		r.verbs.unanswered(s.verb)
 	}
 	if end.IsBehind() {
 		r.gate.reads.remove(r.resource(), ended.includes) // before another reflector is admitted
@@ -288,7 +288,7 @@ func (r *Reflector) Expedite() {
 	r.mu.Lock()
 	busy := r.session != nil
 	if giveUpAt := r.giveUpAt(); busy && !giveUpAt.IsZero() && !time.Now().Before(giveUpAt) {
-		r.session.end(failure.ErrGivenUp)
+		r.session.end(failure.ErrNoAnswer)
 	}
 	r.mu.Unlock()
 	if !busy {

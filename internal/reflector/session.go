@@ -31,13 +31,6 @@ const (
 	// streamLimit is after how long a stream ends that server or proxy have not ended, and up to
 	// 256 s earlier: not all at once. An open stream outlives the right to it, and the loss of an event.
 	streamLimit = time.Hour - silenceCheck
-	// initialEventsTimeout bounds the wait for the bookmark that ends the initial
-	// events of an open stream. A server that does not know WatchList may take the
-	// request for a plain watch, and never sends that bookmark.
-	initialEventsTimeout = 15 * time.Second
-	// watchTimeout bounds the wait for the answer to the watch that follows a list. Some proxies hold it
-	// back until the first event, which may be a bookmark.
-	watchTimeout = 2 * time.Minute
 )
 
 var (
@@ -57,7 +50,7 @@ type session struct {
 	began     moment.Moment
 	arrived   moment.Moment    // since when what a parked stream has waits; 0 if it has nothing
 	stream    listwatch.Stream // nil until it is open
-	expire    func()           // stops the timer of the read; nil once the server has answered it
+	arrives   func()           // stops the wait for an answer, see course.AnswerTimeout; nil if there is none
 	life      life             // whether it lasts, why it has ended, and what it has under way
 	once      bool             // ends when the state is stored
 	verb      course.Verb      // with which it reads
@@ -75,13 +68,23 @@ func (s *session) opens() bool {
 	return s.verb == course.WatchList || s.verb == course.List && s.r.verbs.unwatched() == nil
 }
 
-// start starts the timer of the read. It precedes runStream.
+// start begins the wait for the state. It precedes runStream.
 func (s *session) start() {
-	timeout := s.r.verbs.answerTimeout()
-	if s.verb == course.Get {
-		timeout = min(timeout, max(course.GetTimeout, s.r.member.Patience()))
+	s.await(s.verb.AnswerTimeout(s.r.member.Patience()), func(s *session) { s.end(failure.ErrNoAnswer) })
+}
+
+// await calls lost if no part of the answer arrives for a time. The wait takes the place of the one before.
+func (s *session) await(timeout time.Duration, lost func(*session)) {
+	s.stopWaiting()
+	s.arrives = s.afterSilence(timeout, lost)
+}
+
+// stopWaiting ends the wait for an answer.
+func (s *session) stopWaiting() {
+	if s.arrives != nil {
+		s.arrives()
+		s.arrives = nil
 	}
-	s.expire = s.afterSilence(timeout, func(s *session) { s.end(failure.ErrNoAnswer) })
 }
 
 // finish ends the session, unless it has ended. It returns nil if all that the session
@@ -91,9 +94,7 @@ func (s *session) finish(err error) (ended <-chan struct{}) {
 	if s.stream != nil {
 		closeStream(s.stream)
 	}
-	if s.expire != nil {
-		s.expire()
-	}
+	s.stopWaiting()
 	return s.life.finishCalls()
 }
 
@@ -253,10 +254,7 @@ func (s *session) answered(version string) (watchable bool) {
 	if s.verb == course.WatchList {
 		s.r.gate.reads.add(s.r.resource(), read)
 	}
-	if s.expire != nil {
-		s.expire()
-		s.expire = nil
-	}
+	s.stopWaiting()
 	s.r.member.Answered()
 	return watchable
 }

@@ -131,12 +131,12 @@ func (s *session) watchFrom(version string) error {
 	if s.isOver() { // what OnChange has done with the state
 		return errEnded
 	}
-	stopTimer := s.after(watchTimeout, func(s *session) {
+	s.await(course.WatchTimeout, func(s *session) {
 		s.watchAnswered(failure.ErrNoAnswer)
 		s.end(failure.ErrNoAnswer)
 	})
 	err := s.open(watchOptions(version))
-	stopTimer()
+	s.stopWaiting()
 	if err == nil || !s.isOver() {
 		s.watchAnswered(err)
 	}
@@ -159,14 +159,14 @@ func (s *session) open(options *metav1.ListOptions) error {
 // readInitialEvents reads the stream up to the bookmark that ends its initial events.
 func (s *session) readInitialEvents() (items []any, version string, err error) {
 	defer redact.Panic(&err)
-	stopTimer := s.afterSilence(initialEventsTimeout, initialEventsNotEnded)
-	defer func() { stopTimer() }()
+	s.await(course.ShortAnswerTimeout, initialEventsNotEnded)
+	defer s.stopWaiting()
 	state := initialState{}
 	for complete, first := false, true; !complete; first = false {
 		event, err := s.stream.Next()
 		if first { // a change of the object is no sign of the bookmark
-			stopTimer()
-			stopTimer = s.after(initialEventsTimeout, initialEventsNotEnded)
+			s.stopWaiting()
+			s.arrives = s.after(course.ShortAnswerTimeout, initialEventsNotEnded)
 		}
 		if err != nil {
 			return nil, "", streamError(err)

@@ -136,12 +136,12 @@ func (v *verbs) failing() error {
 	return c.Cause()
 }
 
-// unanswered takes that a request for the state had no answer in time. givenUp says that a caller waited.
-func (v *verbs) unanswered(verb course.Verb, givenUp bool) {
+// unanswered takes that a request for the state had no answer in time.
+func (v *verbs) unanswered(verb course.Verb) {
 	c, now := v.lock()
 	defer v.unlock()
 	c.Failed(verb, failure.From(failure.ErrNoAnswer), course.Hung, false, now)
-	c.NoAnswer(givenUp)
+	c.NoAnswer()
 }
 
 // initialEventsNotEnded takes that a WatchList did not end its initial events in time.
@@ -155,12 +155,6 @@ func (v *verbs) turn(verb course.Verb) {
 	c, _ := v.lock()
 	defer v.unlock()
 	c.Turn(verb)
-}
-
-func (v *verbs) answerTimeout() time.Duration {
-	c, _ := v.lock()
-	defer v.unlock()
-	return c.AnswerTimeout()
 }
 
 func (v *verbs) patience(first time.Duration) time.Duration {

@@ -145,7 +145,7 @@ func (e End) IsBehind() bool { return e.Failure.Class == failure.TooLarge && !e.
 // etcd, which concerns all.
 func (e End) IsUrgent() bool { return e.IsDemanded() || !e.IsLast() && e.IsBehind() }
 
-// IsUnanswered reports whether the request for the state had no answer in time. givenUp says that a caller waited.
-func (e End) IsUnanswered() (unanswered, givenUp bool) {
-	return e.Answered == 0 && errors.Is(e.Failure.Err, failure.ErrNoAnswer), errors.Is(e.Failure.Err, failure.ErrGivenUp)
+// IsUnanswered reports whether the request for the state had no answer in time.
+func (e End) IsUnanswered() bool {
+	return e.Answered == 0 && errors.Is(e.Failure.Err, failure.ErrNoAnswer)
 }

@@ -32,7 +32,7 @@ var (
 		"none": nil, "reset": errReset, "401": answer(401), "403": answer(403), "410": answer(410), "500": answer(500),
 		"429": apierrors.NewTooManyRequests("later", 7), "too-large": apierrors.NewTimeoutError("Too large resource version: 9, current: 5", 1),
 		"malformed": cache.ErrMalformed, "store": failure.ErrStore, "silent": failure.ErrSilent, "unverified": failure.ErrUnverified,
-		"no-answer": failure.ErrNoAnswer, "given-up": failure.ErrGivenUp, "no-bookmark": failure.ErrNoBookmark,
+		"no-answer": failure.ErrNoAnswer, "no-bookmark": failure.ErrNoBookmark,
 	}
 )
 
@@ -76,13 +76,11 @@ func follows(end course.End) string {
 	if outcome.RetryAfter > 0 {
 		says = append(says, fmt.Sprintf("waits %v", outcome.RetryAfter))
 	}
-	unanswered, givenUp := end.IsUnanswered()
 	for _, is := range []struct {
 		so   bool
 		text string
 	}{
-		{unanswered && !givenUp, "was unanswered"}, {unanswered && givenUp, "was unanswered while a caller waited"},
-		{end.IsBehind(), "the server is behind"}, {end.IsHarmless(), "is harmless"},
+		{end.IsUnanswered(), "was unanswered"}, {end.IsBehind(), "the server is behind"}, {end.IsHarmless(), "is harmless"},
 		{end.IsClosed(), "counts among streams that others end"}, {end.IsUrgent(), "the next one is urgent"}, {end.IsLast(), "none follows"},
 	} {
 		if is.so {

@@ -44,7 +44,6 @@ func TestFaultOf(t *testing.T) {
 		"dial":            {&net.OpError{Op: "dial", Err: errReset}, false, course.NoFault},
 		"read":            {&net.OpError{Op: "read", Err: errReset}, false, course.Failing},
 		"no answer":       {failure.ErrNoAnswer, false, course.Hung},
-		"given up":        {failure.ErrGivenUp, false, course.Hung},
 		"malformed":       {cache.ErrMalformed, false, course.Broken},
 		"store":           {failure.ErrStore, false, course.NoFault},
 		"ended":           {io.EOF, true, course.Broken},
@@ -59,47 +58,33 @@ func TestFaultOf(t *testing.T) {
 	}
 }
 
-// After an attempt without an answer in time, each second one may take longer, up to four minutes. A fast answer ends
-// that, and a slow one does not.
+// The state may take a minute. A GET may take 15 s, or longer where the server is far.
 func TestAnswerTimeout(t *testing.T) {
-	now := moment.Moment(time.Hour)
-	v := newVerbWorld(course.NoGets).of("a")
-	minutes := func(n int) (all []float64) {
-		for range n {
-			all = append(all, v.AnswerTimeout().Minutes())
-			v.NoAnswer(false)
+	for patience, get := range map[time.Duration]time.Duration{
+		5 * time.Second: 15 * time.Second, 30 * time.Second: 30 * time.Second, 2 * time.Minute: time.Minute,
+	} {
+		for verb, want := range map[course.Verb]time.Duration{
+			course.WatchList: time.Minute, course.List: time.Minute, course.Metadata: time.Minute, course.Get: get,
+		} {
+			if got := verb.AnswerTimeout(patience); got != want {
+				t.Errorf("verb %d, with a patience of %v: got %v, want %v", verb, patience, got, want)
+			}
 		}
-		return all
-	}
-	if got, want := minutes(9), []float64{1, 1, 2, 1, 4, 1, 4, 1, 4}; !slices.Equal(got, want) {
-		t.Errorf("time-outs in minutes: got %v, want %v", got, want)
-	}
-	v.Stored(course.WatchList, 50*time.Second, 5*time.Second, now)
-	v.NoAnswer(false)
-	if got := v.AnswerTimeout(); got != 4*time.Minute {
-		t.Errorf("time-out after a slow answer: got %v, want 4m", got)
-	}
-	v.Stored(course.WatchList, time.Second, 5*time.Second, now)
-	if got, want := minutes(3), []float64{1, 1, 2}; !slices.Equal(got, want) {
-		t.Errorf("time-outs after a fast answer: got %v, want %v", got, want)
 	}
 }
 
-// While a caller waits, an attempt without an answer is given up after 5 s, and after twice as long each time. That
-// makes no attempt longer that no caller waits for.
+// While a caller waits, an attempt without an answer is given up after 5 s, and after twice as long each time, up to a
+// minute. A fast answer ends that, and a slow one does not.
 func TestPatience(t *testing.T) {
 	now := moment.Moment(time.Hour)
 	v := newVerbWorld(course.NoGets).of("a")
 	var got []float64
 	for range 6 {
 		got = append(got, v.Patience(5*time.Second).Seconds())
-		v.NoAnswer(true)
+		v.NoAnswer()
 	}
 	if want := []float64{5, 10, 20, 40, 60, 60}; !slices.Equal(got, want) {
 		t.Errorf("patience in seconds: got %v, want %v", got, want)
-	}
-	if got := v.AnswerTimeout(); got != time.Minute {
-		t.Errorf("time-out without a caller: got %v, want a minute", got)
 	}
 	v.Stored(course.WatchList, 10*time.Second, 5*time.Second, now)
 	if got := v.Patience(5 * time.Second); got != time.Minute {

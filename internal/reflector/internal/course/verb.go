@@ -102,8 +102,8 @@ type learned struct {
 	unwatch  int              // watches after a list that failed in a row
 	watches  lesson           // no watch is tried after a list
 	whole    lesson           // metadata could not be read
-	late     int              // attempts in a row without an answer in time
-	givenUp  int              // attempts in a row that were given up while a caller waited
+
+	unanswered int // attempts in a row without an answer
 
 	throttle throttle
 }
@@ -171,7 +171,7 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 // while its own request hung, that gives the turn to no other verb, unless a GET has failed since.
 func (v *Verbs) turn() turn {
 	l := v.learned
-	if l == nil || v.gets == AlsoGets && v.resource.gets.lasts > 0 && l.late > 0 && l.ungotten == 0 && l.next != getTurn {
+	if l == nil || v.gets == AlsoGets && v.resource.gets.lasts > 0 && l.unanswered > 0 && l.ungotten == 0 && l.next != getTurn {
 		return anyTurn
 	}
 	return l.next
@@ -334,11 +334,8 @@ func (v *Verbs) Stored(verb Verb, took, patience time.Duration, now moment.Momen
 	if l.polled == nil {
 		l.failedAt[WatchList] = 0
 	}
-	if took < AnswerTimeout/2 {
-		l.late = 0
-	}
 	if took < patience/2 {
-		l.givenUp = 0
+		l.unanswered = 0
 	}
 	well = l.polled == nil
 	if *l == (learned{}) {

@@ -75,12 +75,9 @@ func attempt(v *course.Verbs, a answers, large, once bool, now moment.Moment) (g
 		}
 		fault, _ := faultOf(answer)
 		if fault == course.Hung {
-			timeout := v.AnswerTimeout()
-			if verb == course.Get {
-				timeout = course.GetTimeout
-			}
+			timeout := verb.AnswerTimeout(5 * time.Second)
 			now, got.took = now.Add(timeout), got.took+timeout
-			v.NoAnswer(false)
+			v.NoAnswer()
 		}
 		err := errors.New(answer)
 		switch answer {

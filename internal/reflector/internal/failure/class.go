@@ -7,7 +7,6 @@ package failure
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,8 +26,6 @@ var (
 	ErrNoBookmark = errors.New("the server did not end the initial events of a WatchList in time")
 	// ErrNoAnswer means that the state did not arrive in time.
 	ErrNoAnswer = admission.ErrNoAnswer
-	// ErrGivenUp is ErrNoAnswer of an attempt that was given up early, because a caller waited.
-	ErrGivenUp = fmt.Errorf("%w", ErrNoAnswer)
 	// ErrSilent means that a list showed a change that a silent stream had not
 	// delivered.
 	ErrSilent = errors.New("the stream was silent about a change")
