@@ -21,7 +21,9 @@
 //   - controller-runtime: its cache for one namespace. It lists and keeps all Secrets there, with one stream.
 //   - refwatch-followed: refwatch with ten loops over Changes, in the scenario bookmarks only.
 //   - refwatch-recent: refwatch with a FirstReadMaxAge of a second, in cold starts only.
-//   - direct: a GET for each Get, in the scenario command only.
+//   - direct: a GET for each Get, in the scenarios command and get-after-delete only.
+//   - refwatch-adapter: refwatch's cache for controller-runtime, with the client that reads its own writes, in the
+//     scenario get-after-delete only.
 //   - refwatch-nethttp: refwatch with a client whose streams net/http reads. It is measured in churn and neighbour,
 //     and in every scenario if -contenders names it.
 //
@@ -52,6 +54,9 @@
 //   - cold-start-referenced: as cold-start, but all pods are registered before the first Get.
 //   - command: as cold-start-referenced, with 50 Secrets, while nobody else writes and with the right to get them. So
 //     does a command that reads some objects by name and ends. Its end is not measured.
+//   - get-after-delete: 200 Secrets are got, and then deleted one after the other. The time counts from the response to
+//     the deletion until Get returns that the Secret is absent. stale-gets counts the Gets that returned it meanwhile:
+//     those of refwatch-adapter and direct wait. The others are called without a pause.
 //   - get: a Get of loaded Secrets in order, from one goroutine, and from one per CPU. The time is divided by all
 //     calls, as in testing.B.RunParallel.
 //   - register: RegisterPod and UnregisterPod of one pod with 20 Secrets, over a store that does nothing.

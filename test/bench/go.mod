@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/prometheus/client_golang v1.23.2
 	github.com/refwatch/refwatch v0.0.0
+	github.com/refwatch/refwatch/manager/controllerruntime v0.0.0
 	github.com/refwatch/refwatch/test/e2e v0.0.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.49.0
@@ -106,6 +107,7 @@ require (
 // count in the main module alone, so here they are again.
 replace (
 	github.com/refwatch/refwatch => ../..
+	github.com/refwatch/refwatch/manager/controllerruntime => ../../manager/controllerruntime
 	github.com/refwatch/refwatch/test/e2e => ../e2e
 	k8s.io/api => k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.3

@@ -78,6 +78,7 @@ var figures = map[string]func(contender.Kind) bool{
 	"outage-2s-all-streams-seconds outage-2s-requests-per-second-down outage-2s-requests-per-second-peak":           inOutages,
 	"outage-2s-dials-per-second-down outage-2s-dials-per-second-peak outage-60s-all-streams-seconds":                inOutages,
 	"command-seconds-4 command-failed-gets-4":                                                                       inCommands,
+	"get-after-delete-p50-ms get-after-delete-p99-ms get-after-delete-stale-gets":                                   inDeletions,
 	"far-1400ms-seconds-4 far-1400ms-failed-gets-4 far-1400ms-dials-4 far-in-turn-seconds-4":                        streamPerObject,
 	"cut-seconds-100kB cut-bytes-100kB cut-client-cpu-seconds-100kB cut-control-plane-cpu-seconds-100kB":            streamPerObject,
 	"cut-dials-100kB sync-seconds-100kB memory-bytes-per-object-100kB":                                              streamPerObject,

@@ -46,6 +46,7 @@ var scenarios = []scenario{
 		noGet: true, long: true,
 	},
 	{name: "command", measure: (*worker).measureCommand, takes: inCommands, sizes: []int{50}, long: true},
+	{name: "get-after-delete", measure: (*worker).measureDeletion, takes: inDeletions, sizes: []int{deletions}, long: true},
 	{name: "get", measure: (*worker).measureGet, takes: all},
 	{name: "register", measure: (*worker).measureRegister, takes: registrars},
 	{name: "update", measure: (*worker).measureUpdate, takes: all},
@@ -101,6 +102,15 @@ func inColdStarts(kind contender.Kind) bool {
 // inCommands accepts a client that keeps nothing, too.
 func inCommands(kind contender.Kind) bool {
 	return kind.Name == contender.Direct || all(kind)
+}
+
+// inDeletions accepts the contenders whose Get returns the NotFound of apimachinery.
+func inDeletions(kind contender.Kind) bool {
+	switch kind.Name {
+	case contender.Refwatch, contender.Kubelet, contender.ControllerRuntime, contender.Adapter, contender.Direct:
+		return true
+	}
+	return false
 }
 
 func onlyRefwatch(kind contender.Kind) bool { return kind.Name == contender.Refwatch }

@@ -24,6 +24,11 @@ type Contender interface {
 	Get(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 }
 
+// Deleter is a contender whose client also deletes, and knows that it has.
+type Deleter interface {
+	Delete(ctx context.Context, namespace, name string) error
+}
+
 // Kind is one of the contenders.
 type Kind struct {
 	Name string
@@ -52,6 +57,7 @@ const (
 	RefwatchRecent    = "refwatch-recent"
 	ControllerRuntime = "controller-runtime"
 	Direct            = "direct"
+	Adapter           = "refwatch-adapter"
 )
 
 // Kinds are all contenders, in the order in which they are measured.
@@ -68,4 +74,5 @@ var Kinds = []Kind{
 	{Name: RefwatchFollowed, New: newRefwatchFollowed, StreamPerObject: true, Special: true},
 	{Name: RefwatchRecent, New: newRefwatchRecent, StreamPerObject: true, Special: true},
 	{Name: Direct, New: newDirect, Special: true},
+	{Name: Adapter, New: newAdapter, Special: true},
 }

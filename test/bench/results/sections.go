@@ -52,6 +52,14 @@ after the other. The others register all before the first Get.`,
 		append(slices.Clone(streamPerObject), contender.ControllerRuntime, contender.Direct), []row{
 			{"read 50 of 100 B, seconds", "command-seconds-50"},
 		}},
+	{"A Get after a deletion", `The real server. From the response to a deletion until Get returns that the Secret is absent, of 200 one after the
+other. The client of *refwatch-adapter*, which is refwatch's cache for controller-runtime, knows of its deletions: no
+Get returns the old state. With the others a Get may, and is called again without a pause.`,
+		[]string{contender.Refwatch, contender.Kubelet, contender.ControllerRuntime, contender.Adapter, contender.Direct}, []row{
+			{"deletion until Get returns it, p50, ms", "get-after-delete-p50-ms"},
+			{"p99", "get-after-delete-p99-ms"},
+			{"Gets that returned the deleted Secret", "get-after-delete-stale-gets"},
+		}},
 	{"One update, and the server", `The real server. From an update is measured until Get returns it, once since the request for it was sent, and
 once since its response had arrived: an event may be there before. Memory of kube-apiserver is that with all
 streams open, less that before.`, streamPerObject, []row{
