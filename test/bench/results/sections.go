@@ -53,8 +53,8 @@ after the other. The others register all before the first Get.`,
 			{"read 50 of 100 B, seconds", "command-seconds-50"},
 		}},
 	{"A Get after a deletion", `The real server. From the response to a deletion until Get returns that the Secret is absent, of 200 one after the
-other. The client of *refwatch-adapter*, which is refwatch's cache for controller-runtime, knows of its deletions: no
-Get returns the old state. With the others a Get may, and is called again without a pause.`,
+other. *refwatch-adapter* is refwatch's cache for controller-runtime. Its client knows of its deletions, and no Get
+returns the old state. *direct* sends a GET. With the others a Get may return it, and is called again without a pause.`,
 		[]string{contender.Refwatch, contender.Kubelet, contender.ControllerRuntime, contender.Adapter, contender.Direct}, []row{
 			{"deletion until Get returns it, p50, ms", "get-after-delete-p50-ms"},
 			{"p99", "get-after-delete-p99-ms"},
