@@ -182,6 +182,10 @@ func (s *WatchStore[T]) natureLocked(e *entry[T]) engine.Nature {
 	return engine.Nature{OnDemand: s.ttl != nil, Known: state.Synced, Exists: state.Exists, Immutable: e.immutable}
 }
 
+// recheckAttempts is how many attempts of a recheck fail until it ends without a state. Each verb has been tried then,
+// however the others fail: see package course.
+const recheckAttempts = 6
+
 // progressLocked records how far a watch has come, and returns it.
 func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status reflector.Status) engine.Progress {
 	w.recordLocked(status)
@@ -191,7 +195,7 @@ func (s *WatchStore[T]) progressLocked(e *entry[T], w *objectWatch[T], status re
 	}
 	p.Covered = e.readFor >= e.newestOwnerLocked()
 	p.MayRead = s.ownerReadPauseLocked(e) <= 0
-	p.Failed = status.Failures > 0 && e.waiters.Load() == 0
+	p.Failed = status.Failures >= recheckAttempts && e.waiters.Load() == 0
 	return p
 }
 

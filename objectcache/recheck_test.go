@@ -3,13 +3,17 @@
 package objectcache_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/refwatch/refwatch/objectcache"
+	"github.com/refwatch/refwatch/test/apiserver"
 )
 
 // The owner of an immutable object never noticed that it was created again.
@@ -46,6 +50,29 @@ func TestIssue8RecreatedImmutableIsNoticed(t *testing.T) {
 				if got := r.phase("tls"); got != servingImmutable || r.streams("tls") != 0 {
 					t.Errorf("got phase %s and %d streams, want Immutable and none", got, r.streams("tls"))
 				}
+			})
+		})
+	}
+}
+
+// It is also noticed if lists fail for good, and WatchLists work.
+func TestRecreatedImmutableIsNoticedWithoutLists(t *testing.T) {
+	for name, failure := range map[string]*apierrors.StatusError{
+		"throttled": apierrors.NewTooManyRequests("slow down", 1), "forbidden": forbidden(), "failing": apierrors.NewInternalError(errors.New("etcd")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, objectcache.WatchOptions{}, func(t *testing.T, r *rig) {
+				r.referenced("tls", immutable)
+				r.remove("tls")
+				uid := r.create("tls", immutable).UID
+				r.server.Intercept(func(_ context.Context, request apiserver.Request) *metav1.Status {
+					if request.Verb != "list" {
+						return nil
+					}
+					return &failure.ErrStatus
+				})
+				time.Sleep(23 * time.Minute)
+				r.within("tls", 0, uid)
 			})
 		})
 	}

@@ -263,7 +263,7 @@ func (s *WatchStore[T]) servesLocked(e *entry[T], w *objectWatch[T], facts *engi
 }
 
 // reopenGrace is how long it may take to open a stream that has ended, or to read an object without
-// one again, before the object counts as not updated. Waiting Gets give a request up after that.
+// one again, before the object counts as not updated.
 const reopenGrace = 5 * time.Second
 
 // notUpdatedSince returns since when changes of a known state do not arrive: see

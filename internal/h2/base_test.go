@@ -87,19 +87,24 @@ func TestTransportWithOneServerWithoutHTTP2(t *testing.T) {
 	})
 }
 
-// No answer to a list keeps a slow connection busy for seconds: its frames are small, unless somebody has configured
-// HTTP/2.
+// No answer to a list keeps a slow connection busy for seconds: its frames are small, unless they are configured.
 func TestFramesOfTheBase(t *testing.T) {
-	base := &http.Transport{}
-	New(base)
-	if got := base.HTTP2; got == nil || got.MaxReadFrameSize != 16384 {
-		t.Errorf("got %+v, want frames of 16 KiB at most", got)
-	}
-	configured := &http.HTTP2Config{SendPingTimeout: time.Second}
-	base = &http.Transport{HTTP2: configured}
-	New(base)
-	if base.HTTP2 != configured || configured.MaxReadFrameSize != 0 {
-		t.Errorf("got %+v, want what was configured", base.HTTP2)
+	for name, test := range map[string]struct {
+		config *http.HTTP2Config
+		want   http.HTTP2Config
+	}{
+		"nothing is configured": {nil, http.HTTP2Config{MaxReadFrameSize: 16384}},
+		"others are configured": {&http.HTTP2Config{PingTimeout: 7}, http.HTTP2Config{PingTimeout: 7, MaxReadFrameSize: 16384}},
+		"frames are configured": {&http.HTTP2Config{MaxReadFrameSize: 1 << 20}, http.HTTP2Config{MaxReadFrameSize: 1 << 20}},
+	} {
+		base := &http.Transport{HTTP2: test.config}
+		New(base)
+		if got := base.HTTP2; got.MaxReadFrameSize != test.want.MaxReadFrameSize || got.PingTimeout != test.want.PingTimeout {
+			t.Errorf("%s: got %+v, want %+v", name, *got, test.want)
+		}
 	}
 	New(fails{errTaken}) // contains none
+	if New(http.DefaultTransport); http.DefaultTransport.(*http.Transport).HTTP2 != nil {
+		t.Error("the transport of others has got a configuration")
+	}
 }

@@ -3,6 +3,7 @@
 package h2
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -55,7 +56,7 @@ type baseUse struct {
 // it contains no *http.Transport, or one without HTTP/2 or with Dial, DialTLS or
 // DialTLSContext instead of DialContext.
 //
-// The *http.Transport must be unused: New limits its HTTP/2 frames, unless it has a configuration of HTTP/2.
+// The *http.Transport must be unused, and that of base alone: New limits its HTTP/2 frames, unless they are configured.
 func New(base http.RoundTripper) *Transport {
 	limitFrames(base)
 	return &Transport{base: base, pools: map[string]*pool{}, useBase: map[string]baseUse{}}
@@ -64,9 +65,16 @@ func New(base http.RoundTripper) *Transport {
 // limitFrames makes servers send base frames of 16 KiB at most, as they do by default up to Go 1.26. One of 1 MiB,
 // which Go 1.27 allows, keeps a slow connection busy for seconds, and all other answers on it seem to be lost.
 func limitFrames(base http.RoundTripper) {
-	if t := transportOf(base); t != nil && t.HTTP2 == nil {
-		t.HTTP2 = &http.HTTP2Config{MaxReadFrameSize: maxFrame}
+	t := transportOf(base)
+	if t == nil || t == http.DefaultTransport {
+		return
 	}
+	config := http.HTTP2Config{}
+	if t.HTTP2 != nil {
+		config = *t.HTTP2
+	}
+	config.MaxReadFrameSize = cmp.Or(config.MaxReadFrameSize, maxFrame)
+	t.HTTP2 = &config
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -50,7 +50,7 @@ type session struct {
 	began     moment.Moment
 	arrived   moment.Moment    // since when what a parked stream has waits; 0 if it has nothing
 	stream    listwatch.Stream // nil until it is open
-	arrives   func()           // stops the wait for an answer, see course.AnswerTimeout; nil if there is none
+	stopWait  func()           // stops the wait for an answer; nil if there is none
 	life      life             // whether it lasts, why it has ended, and what it has under way
 	once      bool             // ends when the state is stored
 	verb      course.Verb      // with which it reads
@@ -70,20 +70,20 @@ func (s *session) opens() bool {
 
 // start begins the wait for the state. It precedes runStream.
 func (s *session) start() {
-	s.await(s.verb.AnswerTimeout(s.r.member.Patience()), func(s *session) { s.end(failure.ErrNoAnswer) })
+	s.wait(s.afterSilence(s.verb.AnswerTimeout(s.r.member.Patience()), func(s *session) { s.end(failure.ErrNoAnswer) }))
 }
 
-// await calls lost if no part of the answer arrives for a time. The wait takes the place of the one before.
-func (s *session) await(timeout time.Duration, lost func(*session)) {
+// wait makes the timer that stop stops the wait for an answer, in place of the one before.
+func (s *session) wait(stop func()) {
 	s.stopWaiting()
-	s.arrives = s.afterSilence(timeout, lost)
+	s.stopWait = stop
 }
 
 // stopWaiting ends the wait for an answer.
 func (s *session) stopWaiting() {
-	if s.arrives != nil {
-		s.arrives()
-		s.arrives = nil
+	if s.stopWait != nil {
+		s.stopWait()
+		s.stopWait = nil
 	}
 }
 

@@ -131,10 +131,10 @@ func (s *session) watchFrom(version string) error {
 	if s.isOver() { // what OnChange has done with the state
 		return errEnded
 	}
-	s.await(course.WatchTimeout, func(s *session) {
+	s.wait(s.after(course.WatchTimeout, func(s *session) {
 		s.watchAnswered(failure.ErrNoAnswer)
 		s.end(failure.ErrNoAnswer)
-	})
+	}))
 	err := s.open(watchOptions(version))
 	s.stopWaiting()
 	if err == nil || !s.isOver() {
@@ -159,14 +159,13 @@ func (s *session) open(options *metav1.ListOptions) error {
 // readInitialEvents reads the stream up to the bookmark that ends its initial events.
 func (s *session) readInitialEvents() (items []any, version string, err error) {
 	defer redact.Panic(&err)
-	s.await(course.ShortAnswerTimeout, initialEventsNotEnded)
+	s.wait(s.afterSilence(course.ShortAnswerTimeout, initialEventsNotEnded))
 	defer s.stopWaiting()
 	state := initialState{}
 	for complete, first := false, true; !complete; first = false {
 		event, err := s.stream.Next()
 		if first { // a change of the object is no sign of the bookmark
-			s.stopWaiting()
-			s.arrives = s.after(course.ShortAnswerTimeout, initialEventsNotEnded)
+			s.wait(s.after(course.ShortAnswerTimeout, initialEventsNotEnded))
 		}
 		if err != nil {
 			return nil, "", streamError(err)

@@ -41,7 +41,8 @@ import (
 //
 // The transport above is part of WrapTransport of the copy. To wrap more, call Wrap of
 // the copy, or set WrapTransport of config before: a WrapTransport that is set on the
-// copy removes it. The same holds for a client that takes an http.Client, such as
+// copy removes it. Set no Transport on the copy, and leave its Proxy: the http.Transport below
+// must be that of the copy alone. The same holds for a client that takes an http.Client, such as
 // kubernetes.NewForConfigAndClient: make that from the copy, by rest.HTTPClientFor.
 func ConfigFor(config *rest.Config) *rest.Config {
 	if config == nil {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// The page of times has a row for each constant of time of the library, with its value, and no other row.
+// The page of times has a row for each named constant of time of the library, with its value, and no other row.
 func TestTimes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/design/0012-times.md")
 	if err != nil {
@@ -58,7 +58,7 @@ func TestTimes(t *testing.T) {
 
 // timesOf returns the names of the constants and variables of time in a folder, each with its value if that is simple.
 func timesOf(t *testing.T, folder string) (all []string) {
-	values := map[string]time.Duration{}
+	values := map[string]map[string]time.Duration{} // of each folder
 	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "histogram") {
 			return err
@@ -66,6 +66,11 @@ func timesOf(t *testing.T, folder string) (all []string) {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
+		}
+		known := values[filepath.Dir(path)]
+		if known == nil {
+			known = map[string]time.Duration{}
+			values[filepath.Dir(path)] = known
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -77,8 +82,8 @@ func timesOf(t *testing.T, folder string) (all []string) {
 						continue
 					}
 					name := n.Names[i].Name
-					if d, ok := duration(value, values); ok {
-						values[name] = d
+					if d, ok := duration(value, known); ok {
+						known[name] = d
 						name += " " + d.String()
 					}
 					all = append(all, name)

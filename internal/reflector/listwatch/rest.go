@@ -105,13 +105,9 @@ func (r *RESTResource) request(namespace, name string, options *metav1.ListOptio
 	return r.readRequest(namespace).SpecificallyVersionedParams(options, scheme.ParameterCodec, corev1.SchemeGroupVersion)
 }
 
-// readRequest returns a request that reads the resource, and is sent once. Its answer shares the connection with others
-// (RFC 9218, "i"). Otherwise a server of Go 1.27 sends a client of Go 1.27 one answer after the other, and the last one
-// of many large ones seems to be lost.
+// readRequest returns a request that reads the resource, and is sent once.
 func (r *RESTResource) readRequest(namespace string) *rest.Request {
-	return r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).
-		SetHeader("Priority", "i").
-		MaxRetries(0)
+	return r.Client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(r.Name).MaxRetries(0)
 }
 
 // list returns a list, and its size.

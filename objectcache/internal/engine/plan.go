@@ -70,7 +70,7 @@ type Progress struct {
 	Covered bool // a read that began after the newest owner was added has brought the state
 	Behind  bool // a GET has brought a newer state than the read of the watch
 	MayRead bool // a read for an owner may begin now
-	Failed  bool // the last attempt failed, and no Get waits
+	Failed  bool // the read is given up: its attempts have failed, and no Get waits
 }
 
 // Step is what the plan says of an object with a watch.

@@ -27,7 +27,11 @@ func (v Verb) AnswerTimeout(patience time.Duration) time.Duration {
 }
 
 // NoAnswer takes the end of an attempt without an answer.
-func (v *Verbs) NoAnswer() { v.record().unanswered++ }
+func (v *Verbs) NoAnswer() {
+	l := v.record()
+	l.unanswered++
+	l.hung = true
+}
 
 // Patience returns after how long without an answer the next attempt is given up while a caller
 // waits: the answer may be lost, or the server slow. That is first for a first attempt. It doubles with

@@ -166,6 +166,27 @@ func TestLessonOfGetsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
+// It counts as hung for that no longer when a read has worked, however slow that was.
+func TestLessonOfGetsAfterASlowRead(t *testing.T) {
+	w := newVerbWorld(course.AlsoGets)
+	v := course.NewVerbs(&w.resource, false, course.AlsoGets)
+	attempt(&v, answers{"hangs", "hangs", "well", "well", "hangs"}, false, false, w.now)
+	v.Stored(course.WatchList, 4*time.Second, 5*time.Second, w.now)
+	v.Ended()
+	learned := false // by others: nothing but GETs works
+	for i := range 12 {
+		got := attempt(w.of([]string{"h", "i", "j", "k"}[i%4]), answers{"hangs", "hangs", "well", "well", "well"}, false, false, w.now)
+		learned = got.stored
+	}
+	if !learned {
+		t.Fatal("a GET has not worked for others")
+	}
+	v.Turn(course.List)
+	if got := v.Next(false, w.now); got != course.List {
+		t.Errorf("got verb %d, want a list, whose turn it is", got)
+	}
+}
+
 // A selection that is well opens its streams by WatchLists, although its own had failed once and lists had worked, and
 // another one fails for good.
 func TestWatchListsBesideASelectionThatFails(t *testing.T) {

@@ -103,7 +103,8 @@ type learned struct {
 	watches  lesson           // no watch is tried after a list
 	whole    lesson           // metadata could not be read
 
-	unanswered int // attempts in a row without an answer
+	unanswered int  // attempts in a row without an answer
+	hung       bool // one of them since the last read
 
 	throttle throttle
 }
@@ -171,7 +172,7 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 // while its own request hung, that gives the turn to no other verb, unless a GET has failed since.
 func (v *Verbs) turn() turn {
 	l := v.learned
-	if l == nil || v.gets == AlsoGets && v.resource.gets.lasts > 0 && l.unanswered > 0 && l.ungotten == 0 && l.next != getTurn {
+	if l == nil || v.gets == AlsoGets && v.resource.gets.lasts > 0 && l.hung && l.ungotten == 0 && l.next != getTurn {
 		return anyTurn
 	}
 	return l.next
@@ -295,7 +296,7 @@ func (v *Verbs) Turn(verb Verb) {
 }
 
 // Stored takes a read that has delivered the state, and how long that took. It reports whether there
-// is a watch after it, as far as is known. A server that was slow keeps the longer time-out. patience is
+// is a watch after it, as far as is known. A server that was slow keeps the longer patience. patience is
 // that of a first attempt.
 func (v *Verbs) Stored(verb Verb, took, patience time.Duration, now moment.Moment) (well bool) {
 	r := v.resource
@@ -324,7 +325,7 @@ func (v *Verbs) Stored(verb Verb, took, patience time.Duration, now moment.Momen
 		l.whole = lesson{}
 	}
 	l.next, l.refused, l.failed, l.unknown, l.unlisted, l.ungotten, l.last, l.cause = anyTurn, 0, 0, false, 0, 0, WatchList, nil
-	l.trial = false
+	l.trial, l.hung = false, false
 	if verb != Get {
 		l.gets, l.throttle, l.failedAt[List], l.round = lesson{}, 0, 0, 0
 	}
