@@ -36,7 +36,7 @@ func (s *session) resume() (resumed bool, err error) {
 		}
 	}
 	if err != nil || !same {
-		s.verb = next
+		s.use(next)
 		return false, nil
 	}
 	watchable := s.answered(version)

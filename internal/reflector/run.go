@@ -96,7 +96,7 @@ func (r *Reflector) attempt() {
 			s.abandon()
 		}
 	}()
-	s.start()
+	s.use(s.verb)
 	parked, err := s.runStream()
 	if returned = true; !parked {
 		s.conclude(err)

@@ -68,8 +68,10 @@ func (s *session) opens() bool {
 	return s.verb == course.WatchList || s.verb == course.List && s.r.verbs.unwatched() == nil
 }
 
-// start begins the wait for the state. It precedes runStream.
-func (s *session) start() {
+// use makes verb that of the next request for the state, and begins the wait for its answer. It precedes runStream for
+// the first one. Each request has a wait of its own: the one before it may have been answered late.
+func (s *session) use(verb course.Verb) {
+	s.verb = verb
 	s.wait(s.afterSilence(s.verb.AnswerTimeout(s.r.member.Patience()), func(s *session) { s.end(failure.ErrNoAnswer) }))
 }
 

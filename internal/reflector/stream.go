@@ -74,7 +74,7 @@ func (s *session) readState() (err error) {
 		if refusal == nil && s.verb == course.WatchList && course.FaultOf(f, false) == course.Refused {
 			refusal = f.Err
 		}
-		s.verb = other
+		s.use(other)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestAnswerTimeout(t *testing.T) {
 }
 
 // While a caller waits, an attempt without an answer is given up after 5 s, and after twice as long each time, up to a
-// minute. A fast answer ends that, and a slow one does not.
+// minute. An answer ends that. Then it is twice as long as that took, if it was slow.
 func TestPatience(t *testing.T) {
 	now := moment.Moment(time.Hour)
 	v := newVerbWorld(course.NoGets).of("a")
@@ -87,8 +87,12 @@ func TestPatience(t *testing.T) {
 		t.Errorf("patience in seconds: got %v, want %v", got, want)
 	}
 	v.Stored(course.WatchList, 10*time.Second, 5*time.Second, now)
-	if got := v.Patience(5 * time.Second); got != time.Minute {
-		t.Errorf("patience after a slow answer: got %v, want a minute", got)
+	if got := v.Patience(5 * time.Second); got != 20*time.Second {
+		t.Errorf("patience after an answer of 10 s: got %v, want 20s", got)
+	}
+	v.NoAnswer()
+	if got := v.Patience(5 * time.Second); got != 40*time.Second {
+		t.Errorf("patience after no answer since then: got %v, want 40s", got)
 	}
 	v.Stored(course.WatchList, time.Second, 5*time.Second, now)
 	if got := v.Patience(5 * time.Second); got != 5*time.Second {

@@ -27,18 +27,15 @@ func (v Verb) AnswerTimeout(patience time.Duration) time.Duration {
 }
 
 // NoAnswer takes the end of an attempt without an answer.
-func (v *Verbs) NoAnswer() {
-	l := v.record()
-	l.unanswered++
-	l.hung = true
-}
+func (v *Verbs) NoAnswer() { v.record().unanswered++ }
 
 // Patience returns after how long without an answer the next attempt is given up while a caller
-// waits: the answer may be lost, or the server slow. That is first for a first attempt. It doubles with
-// each attempt without an answer, up to [AnswerTimeout].
+// waits: the answer may be lost, or the server slow. That is first for a first attempt, and twice as long as the last
+// answer took if that is longer. It doubles with each attempt without an answer since then, up to [AnswerTimeout].
 func (v *Verbs) Patience(first time.Duration) time.Duration {
 	if v.learned == nil {
 		return first
 	}
-	return max(first, min(first<<min(v.learned.unanswered, 8), AnswerTimeout))
+	l := v.learned
+	return max(first, min(max(first, 2*l.slow)<<min(l.unanswered, 8), AnswerTimeout))
 }

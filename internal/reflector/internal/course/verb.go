@@ -103,8 +103,8 @@ type learned struct {
 	watches  lesson           // no watch is tried after a list
 	whole    lesson           // metadata could not be read
 
-	unanswered int  // attempts in a row without an answer
-	hung       bool // one of them since the last read
+	unanswered int           // attempts without an answer since the last read
+	slow       time.Duration // how long that took, if it was long
 
 	throttle throttle
 }
@@ -172,7 +172,7 @@ func (v *Verbs) Next(once bool, now moment.Moment) Verb {
 // while its own request hung, that gives the turn to no other verb, unless a GET has failed since.
 func (v *Verbs) turn() turn {
 	l := v.learned
-	if l == nil || v.gets == AlsoGets && v.resource.gets.lasts > 0 && l.hung && l.ungotten == 0 && l.next != getTurn {
+	if l == nil || v.gets == AlsoGets && v.resource.gets.lasts > 0 && l.unanswered > 0 && l.ungotten == 0 && l.next != getTurn {
 		return anyTurn
 	}
 	return l.next
@@ -296,8 +296,8 @@ func (v *Verbs) Turn(verb Verb) {
 }
 
 // Stored takes a read that has delivered the state, and how long that took. It reports whether there
-// is a watch after it, as far as is known. A server that was slow keeps the longer patience. patience is
-// that of a first attempt.
+// is a watch after it, as far as is known. A server that was slow has more patience. patience is that of
+// a first attempt.
 func (v *Verbs) Stored(verb Verb, took, patience time.Duration, now moment.Moment) (well bool) {
 	r := v.resource
 	if verb == Get && v.gets == AlsoGets {
@@ -325,7 +325,7 @@ func (v *Verbs) Stored(verb Verb, took, patience time.Duration, now moment.Momen
 		l.whole = lesson{}
 	}
 	l.next, l.refused, l.failed, l.unknown, l.unlisted, l.ungotten, l.last, l.cause = anyTurn, 0, 0, false, 0, 0, WatchList, nil
-	l.trial, l.hung = false, false
+	l.trial, l.unanswered, l.slow = false, 0, 0
 	if verb != Get {
 		l.gets, l.throttle, l.failedAt[List], l.round = lesson{}, 0, 0, 0
 	}
@@ -335,8 +335,8 @@ func (v *Verbs) Stored(verb Verb, took, patience time.Duration, now moment.Momen
 	if l.polled == nil {
 		l.failedAt[WatchList] = 0
 	}
-	if took < patience/2 {
-		l.unanswered = 0
+	if took >= patience/2 {
+		l.slow = took
 	}
 	well = l.polled == nil
 	if *l == (learned{}) {
