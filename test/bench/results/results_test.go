@@ -126,7 +126,7 @@ func TestPageAndPlot(t *testing.T) {
 	r.Figures["few"] = Figure{Medians: map[string]float64{contender.Refwatch: 1, contender.RefwatchNetHTTP: 2}}
 	for name, want := range map[string]string{
 		"get-ns": "get-ns refwatch=1.50 kubelet=102 informer=202 floor=302 controller-runtime=402 " +
-			"refwatch-nethttp=502 refwatch-followed=602 refwatch-recent=702 direct=802 ratio=0.0148",
+			"refwatch-nethttp=502 refwatch-followed=602 refwatch-recent=702 direct=802 refwatch-adapter=902 ratio=0.0148",
 		"few": "few refwatch=1 refwatch-nethttp=2 ratio=–",
 	} {
 		if got := r.Line(name); got != want {
