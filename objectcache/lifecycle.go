@@ -182,8 +182,8 @@ func (s *WatchStore[T]) natureLocked(e *entry[T]) engine.Nature {
 	return engine.Nature{OnDemand: s.ttl != nil, Known: state.Synced, Exists: state.Exists, Immutable: e.immutable}
 }
 
-// recheckAttempts is how many attempts of a recheck fail until it ends without a state. Each verb has been tried then,
-// however the others fail: see package course.
+// recheckAttempts is how many attempts of a recheck may fail. Then it ends without a state: each verb has been tried,
+// however the others fail (see package course).
 const recheckAttempts = 6
 
 // progressLocked records how far a watch has come, and returns it.

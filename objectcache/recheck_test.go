@@ -55,7 +55,7 @@ func TestIssue8RecreatedImmutableIsNoticed(t *testing.T) {
 	}
 }
 
-// It is also noticed if lists fail for good, and WatchLists work.
+// A recreated immutable object is also noticed if lists fail for good, and WatchLists work.
 func TestRecreatedImmutableIsNoticedWithoutLists(t *testing.T) {
 	for name, failure := range map[string]*apierrors.StatusError{
 		"throttled": apierrors.NewTooManyRequests("slow down", 1), "forbidden": forbidden(), "failing": apierrors.NewInternalError(errors.New("etcd")),

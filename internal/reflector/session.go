@@ -75,7 +75,7 @@ func (s *session) use(verb course.Verb) {
 	s.wait(s.afterSilence(s.verb.AnswerTimeout(s.r.member.Patience()), func(s *session) { s.end(failure.ErrNoAnswer) }))
 }
 
-// wait makes the timer that stop stops the wait for an answer, in place of the one before.
+// wait makes a timer the wait for an answer, in place of the one before. stop stops the timer.
 func (s *session) wait(stop func()) {
 	s.stopWaiting()
 	s.stopWait = stop

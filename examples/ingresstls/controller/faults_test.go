@@ -115,7 +115,7 @@ func TestServerAway(t *testing.T) {
 				}
 				r.server.Intercept(nil)
 				serial = r.rotate("a", "a.test")
-				time.Sleep(5 * time.Minute) // the request that hangs may take four
+				time.Sleep(5 * time.Minute) // longer than a request that hangs
 				r.presents("a.test", serial)
 				if err := r.status("a.test").Err; err != nil {
 					t.Errorf("status: got error %v, want none", err)

@@ -108,8 +108,8 @@ func TestHungAttemptsLeaveTheWindow(t *testing.T) {
 	})
 }
 
-// The first success tells how long answers take. From then on it tells when attempts leave the window, also those that
-// began before it.
+// The first success tells how long answers take. All attempts leave the window by that time then, also those that began
+// before the success.
 func TestHungAttemptsLeaveTheWindowAtTheFirstSuccess(t *testing.T) {
 	inBubble(t, 4, func(r *rig) {
 		r.join(3, "secrets", hangs())

@@ -166,7 +166,8 @@ func TestLessonOfGetsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// It counts as hung for that no longer when a read has worked, however slow that was.
+// A selection whose request hung once, and was answered since then, goes on with its own turn, however slow the answer
+// was.
 func TestLessonOfGetsAfterASlowRead(t *testing.T) {
 	w := newVerbWorld(course.AlsoGets)
 	v := course.NewVerbs(&w.resource, false, course.AlsoGets)
